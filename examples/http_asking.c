@@ -98,7 +98,7 @@ static void pass_on(const char *head, struct service_answer *ret_answer)
 static void limit(void *context, const struct service_request *request, struct service_answer *ret_answer)
 {
 	char question[SERVICE_HEAD_SIZE] = "GET /v1/check?", answer[SERVICE_HEAD_SIZE];
-	const char *body;
+	const char *body, *others, *rest;
 	size_t n;
 
 	add_attribute(question, "ip", request->ip);
@@ -120,7 +120,13 @@ static void limit(void *context, const struct service_request *request, struct s
 	if (strncmp(answer, "HTTP/1.1 4", 10) != 0 && strstr(body, "\"allowed\":false") == NULL)
 		return;
 	ret_answer->status = atoi(answer + 9); /* denied, or it cannot be decided: who sends nonsense gets no further */
-	(void)snprintf(ret_answer->body, sizeof(ret_answer->body), "%s", body);
+	/* How many other limits there are, and how many in shadow denied, does not concern visitors. */
+	others = strstr(body, ",\"limits\":");
+	rest = others ? strstr(others, ",\"decided_by\":") : NULL;
+	if (rest)
+		(void)snprintf(ret_answer->body, sizeof(ret_answer->body), "%.*s%s", (int)(others - body), body, rest);
+	else
+		(void)snprintf(ret_answer->body, sizeof(ret_answer->body), "%s", body);
 }
 
 int main(int argc, char **argv)

@@ -121,7 +121,7 @@ function askForToken(refusal) {
 	say("refused", "no token");
 	sayTrouble("Authentication required.", "Give a token", () => askForToken(refusal));
 	setText(byId("token-fault"), !isWrong ? "" : refusal.status === 403 ?
-		"The user of this token does not have the role admin." : "The server does not know this token.");
+		"The user of this token does not have the role read." : "The server does not know this token.");
 	watch.stop();
 	if (!dialog.open)
 		dialog.showModal();

@@ -12,7 +12,7 @@ const waitMs = Number(process.env.WEIR_WAIT_MS || 0); // how long Weir may hold 
 const failsOpen = process.env.WEIR_FAIL !== "closed"; // what to do without an answer of Weir
 const headers = ["ratelimit", "ratelimit-policy", "retry-after", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
 
-// The answer, its body and the decision in it; null in an outage. A request that cannot be decided has no decision.
+// The answer, its body as JSON and the decision in it; null in an outage. A request that cannot be decided has no decision.
 async function ask(attributes) {
 	try {
 		const answer = await fetch(`${weir}/v1/check`, {
@@ -21,11 +21,10 @@ async function ask(attributes) {
 			body: JSON.stringify(waitMs > 0 ? { attributes, wait: `${waitMs}ms` } : { attributes }),
 			signal: AbortSignal.timeout(500 + waitMs),
 		});
-		const body = await answer.text();
-		const parsed = JSON.parse(body);
+		const parsed = await answer.json();
 		const decision = typeof parsed?.allowed === "boolean" ? parsed : null;
 		// A limit that fails closed answers 503 with "allowed": false, which is a decision and not an outage.
-		return decision === null && answer.status >= 500 ? null : { answer, body, decision };
+		return decision === null && answer.status >= 500 ? null : { answer, parsed, decision };
 	} catch {
 		return null;
 	}
@@ -37,10 +36,13 @@ async function limit(request, response, next) {
 	if (key !== undefined) attributes.api_key = key;
 	const asked = await ask(attributes);
 	if (asked === null) return failsOpen ? next() : response.set("retry-after", "1").sendStatus(503);
-	const { answer, body, decision } = asked;
+	const { answer, parsed, decision } = asked;
 	for (const name of headers) if (answer.headers.has(name)) response.set(name, answer.headers.get(name));
-	// Malformed requests get no further.
-	if (!decision?.allowed) return response.status(answer.status).type("application/problem+json").send(body);
+	if (!decision?.allowed) {
+		// Malformed requests get no further. How many other limits there are does not concern visitors.
+		const { limits, shadow_denied, ...problem } = parsed;
+		return response.status(answer.status).type("application/problem+json").send(JSON.stringify(problem));
+	}
 	// Limits that shape say how long to wait; 0 if Weir has held it back.
 	if (decision.delay_ns > 0) await new Promise((resolve) => setTimeout(resolve, decision.delay_ns / 1e6));
 	next();

@@ -10,6 +10,7 @@ import os
 
 import httpx
 from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
 
 app = FastAPI()
 WAIT_MS = int(os.environ.get("WEIR_WAIT_MS", "0"))  # how long Weir may hold back a request that a limit delays; 0: it does not
@@ -17,6 +18,7 @@ WAIT_MS = int(os.environ.get("WEIR_WAIT_MS", "0"))  # how long Weir may hold bac
 weir = httpx.AsyncClient(base_url=os.environ.get("WEIR", "http://127.0.0.1:8080"), timeout=0.5 + WAIT_MS / 1000,
                          limits=httpx.Limits(max_connections=None, max_keepalive_connections=20))
 FAILS_OPEN = os.environ.get("WEIR_FAIL", "open") != "closed"  # what to do without an answer of Weir
+OURS = ("limits", "shadow_denied")  # how many other limits there are does not concern visitors
 HEADERS = ("ratelimit", "ratelimit-policy", "retry-after", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 
 
@@ -44,7 +46,8 @@ async def limit(request: Request, call_next):
         return await call_next(request) if FAILS_OPEN else Response(status_code=503, headers={"retry-after": "1"})
     limits = {name: answer.headers[name] for name in HEADERS if name in answer.headers}
     if decision is None or not decision["allowed"]:  # malformed requests get no further
-        return Response(answer.content, answer.status_code, limits, "application/problem+json")
+        problem = {name: value for name, value in answer.json().items() if name not in OURS}
+        return JSONResponse(problem, answer.status_code, limits, "application/problem+json")
     await asyncio.sleep(decision["delay_ns"] / 1e9)  # limits that shape say how long to wait; 0 if Weir has held it back
     response = await call_next(request)
     response.headers.update(limits)

@@ -94,17 +94,18 @@ int weir__serve(int argc, char **argv)
 	if (print_page(argc, argv))
 		return DONE;
 	weir__settings_init(&settings, stderr);
-	if (!weir__settings_read(&settings, argc, argv))
+	if (!weir__settings_read(&settings, argc, argv)) {
+		weir__settings_fini(&settings);
 		return CALLED_WRONGLY;
-	options.argv = whole_command(argc, argv);
-	if (options.argv == NULL) {
-		fputs("weir serve: no memory\n", stderr);
-		return FAILED;
 	}
-	status = weir__server_run(&settings, &options);
+	options.argv = whole_command(argc, argv);
+	if (options.argv == NULL)
+		fputs("weir serve: no memory\n", stderr);
+	status = options.argv ? weir__server_run(&settings, &options) : FAILED;
 	/* A server has done its work even if its first lines could not be written. */
 	__fpurge(stdout);
 	clearerr(stdout);
 	free((void *)options.argv);
+	weir__settings_fini(&settings);
 	return status;
 }

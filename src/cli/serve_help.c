@@ -52,7 +52,7 @@ static const struct section sections[] = {
 	  "  ops:\n"
 	  "    sha256: \"#6a7d3a1b4ab49b8946d09fedbda1e9476930ce736e13a4338d45615a82a044b0\"\n"
 	  "    token_sha256: bd913ff68243d41b9611b2690dfbf2b0f6e42ea14536a98232af60e9f64ffdaa\n"
-	  "    role: admin\n" },
+	  "    roles: [operate, read]\n" },
 	{ "USERS",
 	  "Users",
 	  { "Without users, anyone who can connect may do everything, so an address that other machines can reach is "
@@ -65,9 +65,10 @@ static const struct section sections[] = {
 	    "password as 64 hexadecimal digits, which may follow a # as in an ACL of Redis. Passwords have 1 to 512 bytes. "
 	    "For HTTP a user has a `token`, or the `token_sha256` of one, beside the password or instead of it: a request "
 	    "has the header `Authorization: Bearer TOKEN`. Make one with `openssl rand -hex 32`.",
-	    "The `role` is `decide`, the default, or `admin`, who may also see and change what is not the client's own. "
-	    "`decide` may also refund: a client may give back what it took, and the server does not know which client took it. "
-	    "A client that you do not trust with that should have no direct access.",
+	    "A user has `roles`, such as `[decide, read]`; `role` is the same with one. The default is `decide`, which may "
+	    "check, take, peek and hold, and settle its own holds. `operate` may refund, reset, change limits, and settle any "
+	    "hold. `read` may see metrics, keys, top keys and settings. `admin` may do all this and change the policy. "
+	    "A `key_prefix`, such as `acme/`, is put in front of all keys of the user, so that tenants share none.",
 	    "Users come only from the file: other users of the machine can read flags, and often environments. Let "
 	    "nobody else read the file. RESP is not encrypted: between machines, use a network that nobody can listen to." },
 	  NULL },
@@ -129,22 +130,31 @@ static void write_range(const struct weir__setting *setting, char *text, size_t 
 	(void)snprintf(text, size, " %s to %s.", least, most);
 }
 
-/* The commands that need a role, from the table of commands. */
-static const char *describe_admin(char *text, size_t size)
+/* The commands that each role may use, from the table of commands. Returns NULL after the last role. */
+static const char *describe_role(size_t number, char *text, size_t size)
 {
-	size_t length = (size_t)snprintf(text, size, "Only `admin` may use");
+	static const struct {
+		unsigned role;
+		const char *beginning;
+	} roles[] = { { 0, "Any user may use" },
+		      { WEIR__ROLE_DECIDE, "`decide` may use" },
+		      { WEIR__ROLE_OPERATE, "`operate` may use" },
+		      { WEIR__ROLE_READ, "`read` may use" },
+		      { WEIR__ROLE_ADMIN, "`admin` may use everything, and alone" } };
+	size_t length;
 	bool is_first = true;
 
+	if (number == sizeof(roles) / sizeof(roles[0]))
+		return NULL;
+	length = (size_t)snprintf(text, size, "%s", roles[number].beginning);
 	for (size_t i = 0; i < weir__command_rows_n && length < size; i++) {
 		const struct weir__command_row *const row = &weir__command_rows[i];
-		char name[32];
-		size_t n = 0;
+		const unsigned may = weir__operation_roles(row->operation), role = roles[number].role;
+		char name[WEIR__COMMAND_NAME_SIZE];
 
-		if (!weir__operation_needs_admin(row->operation))
+		if (role == 0 || role == WEIR__ROLE_ADMIN ? may != role : (may & role) == 0)
 			continue;
-		for (; row->name[n] && n + 1 < sizeof(name); n++)
-			name[n] = (char)toupper((unsigned char)row->name[n]);
-		name[n] = '\0';
+		weir__write_capitals(row->name, name);
 		length += (size_t)snprintf(text + length, size - length, "%s `%s`", is_first ? "" : ",", name);
 		is_first = false;
 	}
@@ -283,8 +293,10 @@ void weir__serve_help_man(FILE *out)
 			man_text(out, sections[i].texts[j]);
 		}
 	}
-	fputs(".PP\n", out);
-	man_text(out, describe_admin(text, sizeof(text)));
+	for (size_t i = 0; describe_role(i, text, sizeof(text)); i++) {
+		fputs(".PP\n", out);
+		man_text(out, text);
+	}
 	fputs(".SH \"EXIT STATUS\"\n0 when it was told to end, 1 when it could not start, 2 when a setting is wrong.\n",
 	      out);
 	fputs(".SH \"SEE ALSO\"\n.BR redis\\-cli (1)\n", out);
@@ -331,5 +343,8 @@ void weir__serve_help_markdown(FILE *out)
 		}
 	}
 	putc('\n', out);
-	wrap(out, MARKDOWN, describe_admin(text, sizeof(text)), 0, 0, MARKDOWN_WIDTH);
+	for (size_t i = 0; describe_role(i, text, sizeof(text)); i++) {
+		fputs("- ", out);
+		wrap(out, MARKDOWN, text, 2, 2, MARKDOWN_WIDTH);
+	}
 }

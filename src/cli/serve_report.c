@@ -13,10 +13,10 @@
 #include "observe/log.h"
 #include "policy/example.h"
 
-static const char *first_name(const struct weir__listeners *listeners, enum weir__protocol protocol)
+static const char *first_name(const struct weir__listeners *listeners, enum weir__service service)
 {
 	for (size_t i = 0; i < listeners->n; i++)
-		if (listeners->at[i].protocol == protocol)
+		if (listeners->at[i].service == service)
 			return listeners->at[i].name;
 	return "";
 }
@@ -37,7 +37,7 @@ static void tell_json(const struct weir__listeners *listeners)
 		struct weir__log_line line;
 
 		weir__log_begin(&line, true, WEIR__LOG_INFO, "listening");
-		weir__log_word(&line, "protocol", weir__protocol_word(listeners->at[i].protocol));
+		weir__log_word(&line, "protocol", weir__service_word(listeners->at[i].service));
 		weir__log_word(&line, "at", listeners->at[i].name);
 		weir__log_print(&line, stdout);
 	}
@@ -205,12 +205,12 @@ static void tell_commands(const struct weir__server_started *started)
 	const struct weir__users *const users = &started->settings->users;
 	const struct weir__policy_example *const example =
 		started->guard && weir__guard_example(started->guard, &room) ? &room : NULL;
-	const char *const http = first_name(started->listeners, WEIR__PROTOCOL_HTTP);
+	const char *const http = first_name(started->listeners, WEIR__SERVICE_HTTP);
 	const struct weir__user *const token_user = find_user(users, true);
 	struct suggestions suggestions = { .started = started,
 					   .is_redis = is_installed("redis-cli"),
 					   .user = find_user(users, false),
-					   .at = first_name(started->listeners, WEIR__PROTOCOL_RESP) };
+					   .at = first_name(started->listeners, WEIR__SERVICE_RESP) };
 	const bool has_curl = *http && is_installed("curl");
 
 	if (users->n == 0 || suggestions.user) {
@@ -232,15 +232,16 @@ static void tell_commands(const struct weir__server_started *started)
 
 void weir__serve_report(const struct weir__server_started *started)
 {
+	static const char *const words[WEIR__SERVICES] = {
+		[WEIR__SERVICE_RESP] = "RESP", [WEIR__SERVICE_HTTP] = "HTTP", [WEIR__SERVICE_METRICS] = "metrics"
+	};
 	const struct weir__listeners *const listeners = started->listeners;
 
 	if (weir__log_is_json(started->log)) {
 		tell_json(listeners);
 	} else {
 		for (size_t i = 0; i < listeners->n; i++)
-			printf("weir serve: %s at %s\n",
-			       listeners->at[i].protocol == WEIR__PROTOCOL_RESP ? "RESP" : "HTTP",
-			       listeners->at[i].name);
+			printf("weir serve: %s at %s\n", words[listeners->at[i].service], listeners->at[i].name);
 		tell_store(started);
 		tell_commands(started);
 	}

@@ -41,7 +41,7 @@ static int help(void)
 	       "                        the environment, or else " WEIR__LINK_HERE "\n"
 	       "  --server WHERE        the same\n"
 	       "  --user USER           the user to authenticate as, if the server has users, with the role\n"
-	       "                        admin. Default: default\n"
+	       "                        read. Default: default\n"
 	       "  --password-file FILE  a file with the password as its first line. Without it the password\n"
 	       "                        is WEIR_PASSWORD from the environment, if set\n"
 	       "  --once                print one table and exit; the default without a terminal\n"
@@ -155,7 +155,7 @@ static enum weir__link_result open_link(void)
 
 	top.is_open = result == WEIR__LINK_OK;
 	if (!top.is_open && strstr(top.link.why, "NOAUTH"))
-		(void)fail("authentication required: use --user with a user that has the role admin, and set "
+		(void)fail("authentication required: use --user with a user that has the role read, and set "
 			   "WEIR_PASSWORD or say --password-file");
 	return result;
 }

@@ -3,7 +3,11 @@
  * Ask before a secret is checked, and report a wrong one after. Successes count nothing. While an address has used up
  * its attempts, secrets from it are not checked at all, not even right ones: otherwise guessing could go on. Of an IPv6
  * address the first 64 bits count, since one host may use all the others. All clients of Unix sockets count as one. The
- * memory is fixed; when the table is full, the address with the fewest wrong attempts is forgotten first. */
+ * memory is fixed; when the table is full, the address with the fewest wrong attempts is forgotten first.
+ *
+ * A client may invent addresses: behind a trusted proxy by X-Forwarded-For, and on this machine by any address of
+ * 127.0.0.0/8. So attempts also count for the peer of the connection, by WEIR__AUTH_LIMIT_PEER times the limit, and all
+ * loopback addresses and Unix sockets are one peer. One visitor of a proxy reaches its own limit long before. */
 #ifndef WEIR_ENGINE_AUTH_LIMIT_H
 #define WEIR_ENGINE_AUTH_LIMIT_H
 
@@ -13,7 +17,7 @@
 
 #include "policy/address.h"
 
-enum { WEIR__AUTH_LIMIT_ADDRESSES = 16384 };
+enum { WEIR__AUTH_LIMIT_ADDRESSES = 16384, WEIR__AUTH_LIMIT_PEER = 100 };
 
 struct weir__auth_limit;
 
@@ -21,9 +25,14 @@ struct weir__auth_limit;
 struct weir__auth_limit *weir__auth_limit_new(const char *text, struct weir_message *ret_message);
 void weir__auth_limit_free(struct weir__auth_limit *auth_limit); /* NULL is allowed */
 
-/* From any thread. `address` is NULL for clients without one. */
-bool weir__auth_limit_may_try(struct weir__auth_limit *auth_limit, const struct weir__address *address, weir_ns now,
+/* Where an attempt comes from. An address is NULL for clients of Unix sockets. */
+struct weir__auth_source {
+	const struct weir__address *client, *peer; /* equal without a proxy */
+};
+
+/* Both from any thread. */
+bool weir__auth_limit_may_try(struct weir__auth_limit *auth_limit, struct weir__auth_source source, weir_ns now,
 			      weir_ns *ret_retry_after);
-void weir__auth_limit_failed(struct weir__auth_limit *auth_limit, const struct weir__address *address, weir_ns now);
+void weir__auth_limit_failed(struct weir__auth_limit *auth_limit, struct weir__auth_source source, weir_ns now);
 
 #endif

@@ -12,6 +12,7 @@ void weir__context_init(struct weir__context *context, struct weir_table *table,
 	context->keys_used = 0;
 	context->holds = NULL;
 	context->waiting = NULL;
+	context->denial_body = NULL;
 	context->loader = NULL;
 	context->user_reload = NULL;
 	context->guard = NULL;

@@ -20,6 +20,7 @@ enum {
 
 struct weir__auth_limit;
 struct weir__client;
+struct weir__denial_body;
 struct weir__key_count_cache;
 struct weir__log;
 struct weir__mailbox;
@@ -47,6 +48,7 @@ struct weir__context {
 	struct weir__auth_limit *auth_limit;     /* shared by all workers; NULL after init: attempts are not limited */
 	struct weir__holds *holds;               /* shared by all workers; NULL after init: no room for holds */
 	struct weir__waiting *waiting;           /* this worker's own; NULL after init: no room for waits */
+	struct weir__denial_body *denial_body;   /* shared by all workers; NULL after init: denials are JSON */
 	struct weir__policy_loader *loader;      /* shared by all workers; NULL after init: no policy */
 	struct weir__user_reload *user_reload;   /* shared by all workers; NULL after init: the users never change */
 	struct weir_guard *guard;                /* decides by the loader's policy; NULL after init: no policy */

@@ -105,8 +105,8 @@
 	  "the client has not authenticated within header_time; the connection is closed") \
 	X(NOAUTH_HELLO, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time", "", \
 	  "the same, for HELLO") \
-	X(NOPERM, "NOPERM this user has no permissions to run the '", "<name>' command", \
-	  "the command needs the role admin") \
+	X(NOPERM, "NOPERM this user has no permissions to run the '", "<name>' command: it needs the role <role>, and <user> has <role>", \
+	  "the user has none of the roles that the command needs") \
 	X(WRONGPASS, "WRONGPASS invalid username-password pair or user is disabled.", "", \
 	  "AUTH or HELLO has an unknown user or a wrong password") \
 	X(AUTH_LIMITED, "ERR too many wrong passwords from this address: try again later", "", \

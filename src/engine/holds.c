@@ -13,6 +13,7 @@ enum { SHARDS = 64, ENDED_A_TURN = 2 };
 
 struct weir__hold {
 	uint64_t hash;
+	uint64_t owner;          /* see owner_of */
 	struct weir__hold *next; /* in the same hash chain, or in the free list */
 	uint32_t place;          /* index in the heap */
 	uint32_t id_length, key_length;
@@ -29,7 +30,7 @@ struct weir__hold {
 	uint32_t charged_nodes; /* see struct weir__store_request */
 	struct weir_verdict verdict;
 	struct weir__settlement settlement;
-	char id[WEIR__HOLD_ID_MAX], key[WEIR__HOLD_KEY_MAX];
+	char id[WEIR__HOLD_ID_ROOM], key[WEIR__HOLD_KEY_MAX];
 };
 
 struct shard {
@@ -249,10 +250,18 @@ static bool end_one(struct weir__holds *holds, weir_ns now)
 
 /* --- taking ----------------------------------------------------------------------------------------------------- */
 
-static bool is_same(const struct weir__hold *hold, const struct weir__hold_request *request)
+/* A keyed hash of the user's name, so that names with equal hashes cannot be found. 0: there are no users. */
+static uint64_t owner_of(const struct weir__holds *holds, const char *owner)
 {
-	return hold->key_length == request->key_length && memcmp(hold->key, request->key, hold->key_length) == 0 &&
-	       hold->cost == request->cost && hold->lasts == request->lasts && hold->named == request->named &&
+	return owner ? weir__hash(&holds->secret, owner, strlen(owner)) | 1 : 0;
+}
+
+static bool is_same(const struct weir__holds *holds, const struct weir__hold *hold,
+		    const struct weir__hold_request *request)
+{
+	return hold->owner == owner_of(holds, request->owner) && hold->key_length == request->key_length &&
+	       memcmp(hold->key, request->key, hold->key_length) == 0 && hold->cost == request->cost &&
+	       hold->lasts == request->lasts && hold->named == request->named &&
 	       (hold->named != NULL || weir__inline_limits_is_same(&hold->stated, request->stated));
 }
 
@@ -282,6 +291,7 @@ static enum weir__hold_result reserve(struct weir__holds *holds, uint64_t hash,
 	if (hold == NULL)
 		return WEIR__HOLD_FULL;
 	fill(hold, hash, request);
+	hold->owner = owner_of(holds, request->owner);
 	remember(holds, hold);
 	*ret_hold = hold;
 	return WEIR__HOLD_BEGUN;
@@ -302,7 +312,7 @@ enum weir__hold_result weir__holds_take(struct weir__holds *holds, const struct 
 		result = reserve(holds, hash, request, ret_hold);
 	} else if (!known->is_taken) {
 		result = WEIR__HOLD_BUSY;
-	} else if (is_same(known, request)) {
+	} else if (is_same(holds, known, request)) {
 		*ret_verdict = known->verdict;
 		result = WEIR__HOLD_REPEATED;
 	} else {
@@ -382,8 +392,8 @@ static void end_pending(struct weir__holds *holds, struct weir__hold *hold)
 		set_end(holds, hold, weir__add_saturating(hold->taken_at, hold->lasts));
 }
 
-enum weir__hold_result weir__holds_settle(struct weir__holds *holds, const void *id, size_t id_length, uint64_t actual,
-					  weir_ns now, struct weir__hold **ret_hold,
+enum weir__hold_result weir__holds_settle(struct weir__holds *holds, const char *owner, const void *id,
+					  size_t id_length, uint64_t actual, weir_ns now, struct weir__hold **ret_hold,
 					  struct weir__hold_store_call *ret_question,
 					  struct weir__settlement *ret_settlement)
 {
@@ -393,6 +403,8 @@ enum weir__hold_result weir__holds_settle(struct weir__holds *holds, const void 
 
 	weir__lock_acquire(lock_of(holds, hash));
 	hold = find(holds, hash, id, id_length, now);
+	if (hold && owner && hold->owner != owner_of(holds, owner))
+		hold = NULL;
 	if (hold && hold->is_settled) {
 		*ret_settlement = hold->settlement;
 		result = hold->settlement.actual == actual ? WEIR__HOLD_ANSWERED : WEIR__HOLD_OTHER;

@@ -6,6 +6,9 @@
  * is no cleanup thread: each new hold first forgets up to two expired ones. WEIR__HOLD_FULL therefore means that no
  * remembered hold has expired, except those that are being settled.
  *
+ * A hold remembers a keyed hash of the name of the user who made it. A request for an id by another user is not a
+ * repetition, and only its owner may settle it, unless the caller says that anyone may.
+ *
  * All memory is allocated when the registry is made. Ids are found by a keyed hash, under one of many shard locks. The
  * heap of expiry times and the free list have a lock of their own. No lock is held while a store decides: the id is
  * reserved in the meantime, and other requests for it get WEIR__HOLD_BUSY. */
@@ -15,13 +18,19 @@
 #include "engine/inline_limits.h"
 #include "store/store.h"
 
-enum { WEIR__HOLD_ID_MAX = 64, WEIR__HOLD_KEY_MAX = 256, WEIR__HOLDS_DEFAULT = 65536 };
+enum {
+	WEIR__HOLD_ID_MAX = 64,
+	WEIR__HOLD_ID_ROOM = WEIR__HOLD_ID_MAX + 32, /* with the prefix of a tenant */
+	WEIR__HOLD_KEY_MAX = 256,
+	WEIR__HOLDS_DEFAULT = 65536,
+};
 
 struct weir__holds;
 
 struct weir__hold_request {
+	const char *owner; /* the name of the user; NULL: there are no users */
 	const void *id, *key;
-	size_t id_length, key_length;         /* up to the maxima above */
+	size_t id_length, key_length;         /* up to WEIR__HOLD_ID_ROOM and WEIR__HOLD_KEY_MAX */
 	const struct weir_table_limit *named; /* a limit of the table; NULL: use `stated` */
 	const struct weir_limit *stated;      /* the inline limit */
 	uint64_t cost;
@@ -41,7 +50,7 @@ enum weir__hold_result {
 	WEIR__HOLD_BEGUN,    /* call the store, then report its verdict */
 	WEIR__HOLD_ANSWERED, /* already settled with this cost: the settlement is set */
 	WEIR__HOLD_REPEATED, /* the same take was made before: the verdict is the first one's */
-	WEIR__HOLD_OTHER,    /* the id has other arguments, or was settled with another cost */
+	WEIR__HOLD_OTHER,    /* the id has other arguments or another owner, or was settled with another cost */
 	WEIR__HOLD_FULL,
 	WEIR__HOLD_BUSY,    /* another request for this id is in progress */
 	WEIR__HOLD_UNKNOWN, /* unknown id */
@@ -77,9 +86,10 @@ struct weir__hold_store_call {
 	uint32_t charged_nodes;
 };
 
-/* On BEGUN, call the store with *ret_question, then call weir__holds_settled. */
-enum weir__hold_result weir__holds_settle(struct weir__holds *holds, const void *id, size_t id_length, uint64_t actual,
-					  weir_ns now, struct weir__hold **ret_hold,
+/* On BEGUN, call the store with *ret_question, then call weir__holds_settled. If `owner` is not NULL, holds of other
+ * users are unknown. */
+enum weir__hold_result weir__holds_settle(struct weir__holds *holds, const char *owner, const void *id,
+					  size_t id_length, uint64_t actual, weir_ns now, struct weir__hold **ret_hold,
 					  struct weir__hold_store_call *ret_question,
 					  struct weir__settlement *ret_settlement);
 

@@ -75,31 +75,47 @@ static bool read_named(struct weir__context *context, const char *name, size_t l
 	return true;
 }
 
-bool weir__limit_ref_read(struct weir__context *context, const char *text, size_t length, const char *key,
-			  size_t key_length, struct weir__limit_ref *ret_ref, struct weir__refusal *ret_refusal)
+bool weir__limit_ref_add_prefix(struct weir__context *context, const struct weir__client *client, const char **key,
+				size_t *length, struct weir__refusal *ret_refusal)
 {
-	*ret_ref = (struct weir__limit_ref){ .key = key, .key_length = key_length };
-	if (weir__limit_ref_is_named(text, length))
-		return read_named(context, text + 1, length - 1, ret_ref, ret_refusal);
-	return weir__limit_ref_read_text(text, length, &ret_ref->limit, ret_refusal);
+	struct weir__guard_prefix prefix;
+
+	ret_refusal->error = WEIR__ERROR_KEY;
+	return WEIR__LIKELY(!weir__limit_ref_prefix(context, client, &prefix)) ||
+	       weir__guard_add_prefix(&prefix, &context->keys_used, key, length, &ret_refusal->why) == WEIR_OK;
 }
 
-bool weir__limit_ref_find(struct weir__context *context, const char *text, size_t length, const char *key,
-			  size_t key_length, struct weir_claim *ret_claim, struct weir__refusal *ret_refusal)
+bool weir__limit_ref_read(struct weir__context *context, const struct weir__client *client, const char *text,
+			  size_t length, const char *key, size_t key_length, struct weir__limit_ref *ret_ref,
+			  struct weir__refusal *ret_refusal)
+{
+	*ret_ref = (struct weir__limit_ref){ .key = key, .key_length = key_length };
+	if (!(weir__limit_ref_is_named(text, length) ?
+		      read_named(context, text + 1, length - 1, ret_ref, ret_refusal) :
+		      weir__limit_ref_read_text(text, length, &ret_ref->limit, ret_refusal)))
+		return false;
+	return weir__limit_ref_add_prefix(context, client, &ret_ref->key, &ret_ref->key_length, ret_refusal);
+}
+
+bool weir__limit_ref_find(struct weir__context *context, const struct weir__client *client, const char *text,
+			  size_t length, const char *key, size_t key_length, struct weir_claim *ret_claim,
+			  struct weir__refusal *ret_refusal)
 {
 	struct weir__inline_limits *const limits = &context->limits;
 	const struct weir_table_limit *limit = weir__inline_limits_recall(limits, WEIR__SPACE_TEXT, text, length, 0);
 	struct weir__limit_ref ref;
 
-	*ret_claim = (struct weir_claim){ limit, key, key_length, 0 };
-	if (limit)
-		return true;
-	if (!weir__limit_ref_read(context, text, length, key, key_length, &ref, ret_refusal))
-		return false;
-	if (ref.named) {
-		*ret_claim = (struct weir_claim){ ref.named, ref.key, ref.key_length, 0 };
+	if (limit) {
+		if (!weir__limit_ref_add_prefix(context, client, &key, &key_length, ret_refusal))
+			return false;
+		*ret_claim = (struct weir_claim){ limit, key, key_length, 0 };
 		return true;
 	}
+	if (!weir__limit_ref_read(context, client, text, length, key, key_length, &ref, ret_refusal))
+		return false;
+	*ret_claim = (struct weir_claim){ ref.named, ref.key, ref.key_length, 0 };
+	if (ref.named)
+		return true;
 	ret_refusal->error = WEIR__ERROR_LIMIT;
 	if (weir__inline_limits_find(limits, WEIR__SPACE_TEXT, &ref.limit, &limit, &ret_refusal->why) != WEIR_OK)
 		return false;

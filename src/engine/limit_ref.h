@@ -36,10 +36,29 @@ static inline bool weir__limit_ref_is_named(const char *text, size_t length)
 bool weir__limit_ref_read_text(const char *text, size_t length, struct weir_limit *ret_limit,
 			       struct weir__refusal *ret_refusal);
 
-/* Parses a limit and a key given as text. Returns false if either is invalid; for a bad key the error is
+/* The prefix of the client's keys, with all of context->keys as its room. Returns false if it has none. */
+static inline bool weir__limit_ref_prefix(struct weir__context *context, const struct weir__client *client,
+					  struct weir__guard_prefix *ret_prefix)
+{
+	const struct weir__user *const user = client->user;
+
+	if (user == NULL || user->prefix_length == 0)
+		return false;
+	*ret_prefix = (struct weir__guard_prefix){ user->key_prefix, user->prefix_length, context->keys,
+						   sizeof(context->keys) };
+	return true;
+}
+
+/* Puts the prefix of the client, if it has one, in front of the key, in context->keys. Returns false, and the refusal, if
+ * there is too little room. */
+bool weir__limit_ref_add_prefix(struct weir__context *context, const struct weir__client *client, const char **key,
+				size_t *length, struct weir__refusal *ret_refusal);
+
+/* Parses a limit and a key given as text, and puts the client's prefix in front of the key. Returns false if either is invalid; for a bad key the error is
  * WEIR__ERROR_KEY. Keys that are built in context->keys stay valid until weir__limit_ref_begin. */
-bool weir__limit_ref_read(struct weir__context *context, const char *text, size_t length, const char *key,
-			  size_t key_length, struct weir__limit_ref *ret_ref, struct weir__refusal *ret_refusal);
+bool weir__limit_ref_read(struct weir__context *context, const struct weir__client *client, const char *text,
+			  size_t length, const char *key, size_t key_length, struct weir__limit_ref *ret_ref,
+			  struct weir__refusal *ret_refusal);
 
 /* Call before a request of a protocol that does not batch requests: frees the keys that earlier requests built. */
 static inline void weir__limit_ref_begin(struct weir__context *context)
@@ -54,8 +73,9 @@ const struct weir_table_limit *weir__limit_ref_find_named(const struct weir__con
 
 /* Finds or makes the limit and fills in the claim with cost 0. Returns false, and the refusal, if it is invalid. The
  * claim is valid until the next call. */
-bool weir__limit_ref_find(struct weir__context *context, const char *text, size_t length, const char *key,
-			  size_t key_length, struct weir_claim *ret_claim, struct weir__refusal *ret_refusal);
+bool weir__limit_ref_find(struct weir__context *context, const struct weir__client *client, const char *text,
+			  size_t length, const char *key, size_t key_length, struct weir_claim *ret_claim,
+			  struct weir__refusal *ret_refusal);
 
 /* Makes a bucket of `burst` that refills `count` units per period. Whatever the numbers, the state of a key is one
  * instant, so all such buckets can share it. A unit takes a whole number of ns, as in redis-cell and throttlecrab. */

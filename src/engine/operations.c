@@ -1,6 +1,8 @@
 /* operations.c: the operations, as small state machines. */
 #include "engine/operations.h"
 
+#include <stdio.h>
+
 #include "core/uninitialized.h"
 #include "engine/unmatched.h"
 #include "observe/counters.h"
@@ -10,15 +12,72 @@
 
 /* --- permissions ------------------------------------------------------------------------------------------------- */
 
-bool weir__operation_needs_admin(enum weir__operation operation)
+unsigned weir__operation_roles(enum weir__operation operation)
 {
-	static const bool needs[WEIR__OPERATIONS] = {
-		[WEIR__OP_RESET] = true,      [WEIR__OP_CHANGE] = true, [WEIR__OP_EXPLAIN] = true,
-		[WEIR__OP_LIVE] = true,       [WEIR__OP_CONFIG] = true, [WEIR__OP_POLICY] = true,
-		[WEIR__OP_POLICY_PUT] = true,
+	enum {
+		ADMIN = WEIR__ROLE_ADMIN,
+		DECIDE = WEIR__ROLE_DECIDE | ADMIN,
+		OPERATE = WEIR__ROLE_OPERATE | ADMIN,
+		READ = WEIR__ROLE_READ | ADMIN,
+	};
+	static const uint8_t roles[WEIR__OPERATIONS] = {
+		[WEIR__OP_CONNECTION] = 0,
+		[WEIR__OP_CHECK] = DECIDE,
+		[WEIR__OP_TAKE] = DECIDE,
+		[WEIR__OP_PEEK] = DECIDE,
+		[WEIR__OP_REFUND] = OPERATE,
+		[WEIR__OP_RESET] = OPERATE,
+		[WEIR__OP_INSPECT] = READ,
+		[WEIR__OP_HOLD] = DECIDE,
+		[WEIR__OP_SETTLE] = DECIDE | OPERATE, /* decide: only holds of the same user */
+		[WEIR__OP_LIMITS] = 0,
+		[WEIR__OP_CHANGE] = OPERATE,
+		[WEIR__OP_EXPLAIN] = READ,
+		[WEIR__OP_LIVE] = READ,
+		[WEIR__OP_METRICS] = READ,
+		[WEIR__OP_CONFIG] = READ,
+		[WEIR__OP_POLICY] = ADMIN,
+		[WEIR__OP_POLICY_PUT] = ADMIN,
+		[WEIR__OP_POLICY_VALIDATE] = 0,
 	};
 
-	return needs[operation];
+	return roles[operation];
+}
+
+static bool is_of_all_tenants(enum weir__operation operation)
+{
+	return operation == WEIR__OP_CHANGE || operation == WEIR__OP_LIVE || operation == WEIR__OP_METRICS ||
+	       operation == WEIR__OP_CONFIG;
+}
+
+bool weir__user_may(const struct weir__user *user, enum weir__operation operation)
+{
+	const unsigned roles = weir__operation_roles(operation);
+
+	return (roles == 0 || (user->roles & roles) != 0) && !(user->prefix_length > 0 && is_of_all_tenants(operation));
+}
+
+size_t weir__operation_write_roles(enum weir__operation operation, const char *between, char ret_text[WEIR__ROLES_TEXT])
+{
+	const unsigned roles = weir__operation_roles(operation);
+
+	return weir__roles_write(roles == WEIR__ROLE_ADMIN ? roles : roles & ~(unsigned)WEIR__ROLE_ADMIN, between,
+				 ret_text);
+}
+
+void weir__operation_explain_role(const struct weir__user *user, enum weir__operation operation,
+				  char ret_text[WEIR__ROLE_FAULT])
+{
+	char needed[WEIR__ROLES_TEXT], has[WEIR__ROLES_TEXT];
+
+	if (user->prefix_length > 0 && is_of_all_tenants(operation)) {
+		(void)snprintf(ret_text, WEIR__ROLE_FAULT, "it is not for users with a key_prefix, and %s has %s",
+			       user->name, user->key_prefix);
+		return;
+	}
+	(void)weir__operation_write_roles(operation, " or ", needed);
+	(void)weir__roles_write(user->roles, " and ", has);
+	(void)snprintf(ret_text, WEIR__ROLE_FAULT, "it needs the role %s, and %s has %s", needed, user->name, has);
 }
 
 /* --- shared by all operations ------------------------------------------------------------------------------------ */
@@ -124,7 +183,7 @@ static void know_who(struct weir__decide *decide)
 {
 	const struct weir__request *const request = &decide->request;
 
-	decide->is_audited = weir__audit_has_line(request->context, request->client, decide->operation);
+	decide->is_audited = request->context->log != NULL;
 	if (decide->is_audited)
 		weir__audit_who_of(request->client, decide->protocol, &decide->who);
 }
@@ -303,6 +362,7 @@ enum weir__run_result weir__check_run(struct weir__check *check, struct weir_gua
 	struct weir_verdict verdicts[WEIR_POLICY_CLAIMS_MAX] WEIR__UNINITIALIZED;
 	struct weir_claim claims[WEIR_POLICY_CLAIMS_MAX] WEIR__UNINITIALIZED;
 	struct weir__guard_match match WEIR__UNINITIALIZED;
+	struct weir__guard_prefix prefix;
 	bool is_done = true;
 	int error;
 
@@ -312,7 +372,10 @@ enum weir__run_result weir__check_run(struct weir__check *check, struct weir_gua
 	check->request.store_request.now = weir_table_now(context->table);
 	if (WEIR__UNLIKELY(context->tracer != NULL))
 		weir__tracer_open(context->tracer, attributes, n);
-	error = weir__guard_check_begin(&check->check, guard, &match, attributes, n, cost, claims, ret_why);
+	error = weir__guard_check_begin(
+		&check->check, guard, &match, attributes, n, cost,
+		WEIR__UNLIKELY(weir__limit_ref_prefix(context, check->request.client, &prefix)) ? &prefix : NULL,
+		claims, ret_why);
 	if (error == WEIR_OK)
 		error = go_on_with_check(check, &is_done, ret_why);
 	if (error != WEIR_OK || !is_done)
@@ -342,7 +405,7 @@ static int go_on_with_descriptors(struct weir__descriptors_check *check, bool *r
 {
 	struct weir__request *const request = &check->request;
 	const struct weir__guard_descriptors_room room = { check->matched, request->claims, request->verdicts,
-							   check->statuses };
+							   check->statuses, check->prefix };
 	struct observing observing = { request->context->stats, 0 };
 	int error;
 
@@ -378,6 +441,7 @@ static void descriptors_moved(struct weir__request *request)
 
 	weir__guard_descriptors_kept(&check->check);
 	check->matched = NULL;
+	check->prefix = NULL;
 }
 
 static const struct weir__request_kind descriptors_kind = { .advance = advance_descriptors,
@@ -397,11 +461,16 @@ enum weir__run_result weir__descriptors_run(struct weir__descriptors_check *chec
 	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
 	struct weir_claim claims[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
 	struct weir_descriptors_answer matched WEIR__UNINITIALIZED;
-	const struct weir__guard_descriptors_room room = { &matched, claims, verdicts, check->statuses };
+	struct weir__guard_prefix prefix;
+	const struct weir__guard_descriptors_room room = {
+		&matched, claims, verdicts, check->statuses,
+		weir__limit_ref_prefix(context, check->request.client, &prefix) ? &prefix : NULL
+	};
 	bool is_done = true;
 	int error;
 
 	check->matched = &matched;
+	check->prefix = room.prefix;
 	check->request.claims = claims;
 	check->request.verdicts = verdicts;
 	check->request.store_request.now = weir_table_now(context->table);
@@ -537,20 +606,38 @@ static bool find_limit(struct weir__context *context, const struct weir_table_li
 						 &ret_refusal->why) == WEIR_OK;
 }
 
+/* The id of a hold, with the prefix of the user in front. */
+static const void *write_id(const struct weir__user *user, const void *id, size_t length, char room[WEIR__HOLD_ID_ROOM],
+			    size_t *ret_length)
+{
+	*ret_length = length;
+	if (user == NULL || user->prefix_length == 0 || length > WEIR__HOLD_ID_MAX)
+		return id;
+	memcpy(room, user->key_prefix, user->prefix_length);
+	memcpy(room + user->prefix_length, id, length);
+	*ret_length = user->prefix_length + length;
+	return room;
+}
+
 enum weir__run_result weir__hold_take_run(struct weir__hold_take *take, const struct weir__hold_request *request,
 					  struct weir__refusal *ret_refusal)
 {
 	struct weir__context *const context = take->request.context;
+	const struct weir__user *const user = take->request.client->user;
+	struct weir__hold_request owned = *request;
+	char id[WEIR__HOLD_ID_ROOM];
 	const struct weir_table_limit *limit;
 	enum weir__hold_result result = WEIR__HOLD_FULL;
 	int tries = 0;
 
 	if (!find_limit(context, request->named, request->stated, &limit, ret_refusal))
 		return WEIR__RUN_REFUSED;
+	owned.owner = user ? user->name : NULL;
+	owned.id = write_id(user, request->id, request->id_length, id, &owned.id_length);
 	take->claim = (struct weir_claim){ limit, request->key, request->key_length, request->cost };
 	do {
 		if (context->holds)
-			result = weir__holds_take(context->holds, request, weir_table_now(context->table), &take->hold,
+			result = weir__holds_take(context->holds, &owned, weir_table_now(context->table), &take->hold,
 						  &take->verdict);
 	} while (is_worth_another_try(context, result, tries++));
 	if (result == WEIR__HOLD_REPEATED)
@@ -592,14 +679,19 @@ enum weir__run_result weir__hold_settle_run(struct weir__hold_settle *settle, co
 					    uint64_t actual, struct weir__refusal *ret_refusal)
 {
 	struct weir__context *const context = settle->request.context;
+	const struct weir__user *const user = settle->request.client->user;
+	/* A user who may refund may settle any hold, which gives back no more. */
+	const char *const owner = user && !weir__user_may(user, WEIR__OP_REFUND) ? user->name : NULL;
 	struct weir__hold_store_call *const question = &settle->question;
 	enum weir__hold_result result = WEIR__HOLD_UNKNOWN;
+	char room[WEIR__HOLD_ID_ROOM];
 	const struct weir_table_limit *limit;
 	int tries = 0;
 
+	id = write_id(user, id, id_length, room, &id_length);
 	do {
 		if (context->holds)
-			result = weir__holds_settle(context->holds, id, id_length, actual,
+			result = weir__holds_settle(context->holds, owner, id, id_length, actual,
 						    weir_table_now(context->table), &settle->hold, question,
 						    &settle->settlement);
 	} while (is_worth_another_try(context, result, tries++));
@@ -822,6 +914,7 @@ enum weir__run_result weir__check_wait_run(struct weir__check_wait *wait, struct
 	struct weir__guard_match match WEIR__UNINITIALIZED;
 	enum weir__run_result result = WEIR__RUN_REFUSED;
 	weir_ns longest = patience ? *patience : 0;
+	struct weir__guard_prefix prefix;
 	bool is_done = true;
 
 	ret_refusal->error = WEIR__ERROR_LIMIT;
@@ -830,8 +923,9 @@ enum weir__run_result weir__check_wait_run(struct weir__check_wait *wait, struct
 	check->request.verdicts = verdicts;
 	check->request.store_request.now = weir_table_now(context->table);
 	weir__tracer_open(context->tracer, attributes, n);
-	if (weir__guard_check_begin(&check->check, guard, &match, attributes, n, cost, claims, &ret_refusal->why) ==
-	    WEIR_OK) {
+	if (weir__guard_check_begin(&check->check, guard, &match, attributes, n, cost,
+				    weir__limit_ref_prefix(context, check->request.client, &prefix) ? &prefix : NULL,
+				    claims, &ret_refusal->why) == WEIR_OK) {
 		wait->may_wait = patience || weir__guard_check_patience(&check->check, claims, &longest);
 		if (wait->may_wait && check->check.n_enforced > 0)
 			result = begin_check_wait(wait, longest, ret_refusal);

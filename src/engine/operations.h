@@ -39,8 +39,35 @@ enum weir__operation {
 	WEIR__OPERATIONS,
 };
 
-/* Whether the operation changes or shows the state of other users. Such operations require the role admin. */
-bool weir__operation_needs_admin(enum weir__operation operation);
+/* The roles of which a user needs one for the operation, or 0 if any user may use it. The set always has admin then. */
+unsigned weir__operation_roles(enum weir__operation operation);
+
+/* Whether any user, or every user with the role decide, may use the operation. */
+static inline bool weir__operation_is_common(enum weir__operation operation)
+{
+	const unsigned roles = weir__operation_roles(operation);
+
+	return roles == 0 || (roles & WEIR__ROLE_DECIDE) != 0;
+}
+
+/* Writes the roles, and admin only if no other role suffices. Returns the length: 0 if any user may use it. */
+size_t weir__operation_write_roles(enum weir__operation operation, const char *between,
+				   char ret_text[WEIR__ROLES_TEXT]);
+
+/* Whether a role of the user suffices, and the operation does not show or change what tenants share, or the user has no
+ * key prefix. */
+bool weir__user_may(const struct weir__user *user, enum weir__operation operation);
+
+/* Whether the client may use the operation: with its roles, or because there are no users. */
+static inline bool weir__client_may(const struct weir__client *client, enum weir__operation operation)
+{
+	return client->user == NULL || weir__user_may(client->user, operation);
+}
+
+/* Writes which role the operation needs, and which ones the user has, or that it is not for tenants. */
+enum { WEIR__ROLE_FAULT = 256 };
+void weir__operation_explain_role(const struct weir__user *user, enum weir__operation operation,
+				  char ret_text[WEIR__ROLE_FAULT]);
 
 /* --- claims ------------------------------------------------------------------------------------------------------ */
 
@@ -110,6 +137,7 @@ struct weir__descriptors_check {
 	struct weir__request request;
 	struct weir__guard_descriptors check;                    /* has the result */
 	struct weir_descriptors_answer *matched;                 /* until the request moves */
+	const struct weir__guard_prefix *prefix;                 /* until the request moves; NULL: none */
 	struct weir_guard_status statuses[WEIR_DESCRIPTORS_MAX]; /* only as many as there are descriptors are copied */
 };
 

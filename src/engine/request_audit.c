@@ -19,15 +19,6 @@ void weir__audit_who_of(const struct weir__client *client, enum weir__protocol p
 	ret_who->by = weir__protocol_word(protocol);
 }
 
-bool weir__audit_has_line(const struct weir__context *context, const struct weir__client *client,
-			  enum weir__store_operation operation)
-{
-	const bool may_only_decide = client->user && client->user->role != WEIR__ROLE_ADMIN;
-
-	return context->log &&
-	       (operation == WEIR__STORE_RESET || (operation == WEIR__STORE_REFUND && !may_only_decide));
-}
-
 void weir__audit_key(const struct weir__context *context, const struct weir__audit_who *who,
 		     enum weir__store_operation operation, const struct weir_claim *claim,
 		     const struct weir_verdict *verdict)

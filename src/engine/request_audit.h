@@ -9,11 +9,6 @@
 void weir__audit_who_of(const struct weir__client *client, enum weir__protocol protocol,
 			struct weir__audit_who *ret_who);
 
-/* Whether the operation gets a log line: a reset does, and a refund does unless the user has the role decide. For such
- * users a refund is a part of deciding, and can be as frequent as decisions. */
-bool weir__audit_has_line(const struct weir__context *context, const struct weir__client *client,
-			  enum weir__store_operation operation);
-
 /* Logs that a key was reset, or that a cost was refunded to it. */
 void weir__audit_key(const struct weir__context *context, const struct weir__audit_who *who,
 		     enum weir__store_operation operation, const struct weir_claim *claim,

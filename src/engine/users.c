@@ -1,9 +1,11 @@
-/* users.c: names and roles; passwords are hashed and compared by libcrypto. */
+/* users.c: names and roles, and the tables that find them; passwords are hashed and compared by libcrypto. */
 #include "engine/users.h"
 
 #include <ctype.h>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/hex.h"
@@ -20,13 +22,101 @@ bool weir__users_is_name(const char *name, size_t length)
 	return length >= 1 && length <= WEIR__USER_NAME_MAX;
 }
 
+/* --- the list --------------------------------------------------------------------------------------------------- */
+
+static size_t place_of(const struct weir__users *users, const void *bytes, size_t length)
+{
+	return weir__hash(&users->secret, bytes, length) & (users->places - 1);
+}
+
+static void put(const struct weir__users *users, uint32_t *table, const void *bytes, size_t length, size_t number)
+{
+	size_t place = place_of(users, bytes, length);
+
+	while (table[place] != 0)
+		place = (place + 1) & (users->places - 1);
+	table[place] = (uint32_t)number + 1;
+}
+
+static void put_user(const struct weir__users *users, size_t number)
+{
+	const struct weir__user *const user = &users->at[number];
+
+	put(users, users->by_name, user->name, strlen(user->name), number);
+	if (user->has_token)
+		put(users, users->by_token, user->token_digest, sizeof(user->token_digest), number);
+}
+
+/* Doubles the room. The old memory is wiped, so realloc would not do. */
+static bool grow(struct weir__users *users)
+{
+	enum { FIRST = 32 };
+	struct weir__users next = { .n = users->n, .room = users->room ? 2 * users->room : FIRST };
+
+	next.places = 2 * next.room;
+	next.at = calloc(next.room, sizeof(*next.at));
+	next.by_name = calloc(next.places, sizeof(*next.by_name));
+	next.by_token = calloc(next.places, sizeof(*next.by_token));
+	if (next.at == NULL || next.by_name == NULL || next.by_token == NULL ||
+	    weir__memory_random(&next.secret, sizeof(next.secret)) != 0) {
+		next.n = 0;
+		weir__users_fini(&next);
+		return false;
+	}
+	if (users->n > 0)
+		memcpy(next.at, users->at, users->n * sizeof(*next.at));
+	for (size_t i = 0; i < next.n; i++)
+		put_user(&next, i);
+	weir__users_fini(users);
+	*users = next;
+	return true;
+}
+
+bool weir__users_add(struct weir__users *users, const struct weir__user *user)
+{
+	if (users->n == WEIR__USERS_MAX || (users->n == users->room && !grow(users)))
+		return false;
+	users->at[users->n] = *user;
+	put_user(users, users->n++);
+	return true;
+}
+
+bool weir__users_copy(const struct weir__users *users, struct weir__users *ret_users)
+{
+	*ret_users = (struct weir__users){ .at = NULL };
+	for (size_t i = 0; i < users->n; i++)
+		if (!weir__users_add(ret_users, &users->at[i])) {
+			weir__users_fini(ret_users);
+			return false;
+		}
+	return true;
+}
+
+void weir__users_fini(struct weir__users *users)
+{
+	if (users->at)
+		weir__memory_wipe(users->at, users->room * sizeof(*users->at));
+	free(users->at);
+	free(users->by_name);
+	free(users->by_token);
+	*users = (struct weir__users){ .at = NULL };
+}
+
 const struct weir__user *weir__users_find(const struct weir__users *users, const char *name, size_t length)
 {
-	for (size_t i = 0; i < users->n; i++)
-		if (strlen(users->at[i].name) == length && memcmp(users->at[i].name, name, length) == 0)
-			return &users->at[i];
+	if (users->n == 0)
+		return NULL;
+	for (size_t place = place_of(users, name, length); users->by_name[place] != 0;
+	     place = (place + 1) & (users->places - 1)) {
+		const struct weir__user *const user = &users->at[users->by_name[place] - 1];
+
+		if (strlen(user->name) == length && memcmp(user->name, name, length) == 0)
+			return user;
+	}
 	return NULL;
 }
+
+/* --- passwords and tokens --------------------------------------------------------------------------------------- */
 
 bool weir__users_digest(const void *password, size_t length, unsigned char ret_digest[WEIR__DIGEST_BYTES])
 {
@@ -78,31 +168,69 @@ bool weir__users_is_token(const char *token, size_t length)
 	return length >= 1 && length <= WEIR__PASSWORD_MAX;
 }
 
+const struct weir__user *weir__users_by_token_digest(const struct weir__users *users,
+						     const unsigned char digest[WEIR__DIGEST_BYTES])
+{
+	if (users->n == 0)
+		return NULL;
+	for (size_t place = place_of(users, digest, WEIR__DIGEST_BYTES); users->by_token[place] != 0;
+	     place = (place + 1) & (users->places - 1)) {
+		const struct weir__user *const user = &users->at[users->by_token[place] - 1];
+
+		if (CRYPTO_memcmp(digest, user->token_digest, WEIR__DIGEST_BYTES) == 0)
+			return user;
+	}
+	return NULL;
+}
+
 const struct weir__user *weir__users_by_token(const struct weir__users *users, const char *token, size_t length)
 {
-	const struct weir__user *found = NULL;
+	const struct weir__user *found;
 	unsigned char digest[WEIR__DIGEST_BYTES];
 
 	if (!weir__users_is_token(token, length) || !weir__users_digest(token, length, digest))
 		return NULL;
-	for (size_t i = 0; i < users->n; i++) {
-		const bool is_right = CRYPTO_memcmp(digest, users->at[i].token_digest, sizeof(digest)) == 0;
-
-		if (is_right && users->at[i].has_token)
-			found = &users->at[i];
-	}
+	found = weir__users_by_token_digest(users, digest);
 	weir__memory_wipe(digest, sizeof(digest));
 	return found;
 }
 
 bool weir__users_is_same(const struct weir__user *a, const struct weir__user *b)
 {
-	return strcmp(a->name, b->name) == 0 && a->role == b->role && a->has_password == b->has_password &&
-	       a->has_token == b->has_token && memcmp(a->digest, b->digest, sizeof(a->digest)) == 0 &&
+	return strcmp(a->name, b->name) == 0 && a->roles == b->roles && strcmp(a->key_prefix, b->key_prefix) == 0 &&
+	       a->has_password == b->has_password && a->has_token == b->has_token &&
+	       memcmp(a->digest, b->digest, sizeof(a->digest)) == 0 &&
 	       memcmp(a->token_digest, b->token_digest, sizeof(a->token_digest)) == 0;
 }
 
-const char *weir__role_word(enum weir__role role)
+/* --- roles ------------------------------------------------------------------------------------------------------ */
+
+static const struct {
+	enum weir__role role;
+	const char *word;
+} roles[] = { { WEIR__ROLE_DECIDE, "decide" },
+	      { WEIR__ROLE_OPERATE, "operate" },
+	      { WEIR__ROLE_READ, "read" },
+	      { WEIR__ROLE_ADMIN, "admin" } };
+
+enum { ROLES = sizeof(roles) / sizeof(roles[0]) };
+
+unsigned weir__role_of(const char *word, size_t length)
 {
-	return role == WEIR__ROLE_ADMIN ? "admin" : "decide";
+	for (size_t i = 0; i < ROLES; i++)
+		if (strlen(roles[i].word) == length && memcmp(roles[i].word, word, length) == 0)
+			return roles[i].role;
+	return 0;
+}
+
+size_t weir__roles_write(unsigned set, const char *between, char ret_text[WEIR__ROLES_TEXT])
+{
+	size_t length = 0;
+
+	ret_text[0] = '\0';
+	for (size_t i = 0; i < ROLES; i++)
+		if (set & roles[i].role)
+			length += (size_t)snprintf(ret_text + length, WEIR__ROLES_TEXT - length, "%s%s",
+						   length ? between : "", roles[i].word);
+	return length;
 }

@@ -1,34 +1,62 @@
-/* users.h: users and their roles. Passwords and tokens are stored only as SHA-256, and nothing here prints one. */
+/* users.h: users and their roles. Passwords and tokens are stored only as SHA-256, and nothing here prints one.
+ *
+ * Users are found by a keyed hash of the name or of the token's digest. The key is random and secret, so the time that a
+ * lookup takes says nothing about the digests that are stored. */
 #ifndef WEIR_ENGINE_USERS_H
 #define WEIR_ENGINE_USERS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include "guard/guard.h"
+#include "store/table/hash.h"
 
 enum {
-	WEIR__USERS_MAX = 32,
+	WEIR__USERS_MAX = 10000,
 	WEIR__USER_NAME_MAX = 63,
 	WEIR__PASSWORD_MAX = 512, /* as in Redis */
 	WEIR__DIGEST_BYTES = 32,
+	WEIR__ROLES_TEXT = 64, /* bytes of all roles as text, with a NUL */
 };
 
+/* The roles of a user are a set of these bits. */
 enum weir__role {
-	WEIR__ROLE_DECIDE, /* requests decisions */
-	WEIR__ROLE_ADMIN,  /* may also change or show the state of others */
+	WEIR__ROLE_DECIDE = 1,  /* requests decisions, and settles its own holds */
+	WEIR__ROLE_OPERATE = 2, /* gives back, resets and changes, and settles any hold */
+	WEIR__ROLE_READ = 4,    /* sees the state of the server and of keys */
+	WEIR__ROLE_ADMIN = 8,   /* all of these, and policies */
 };
 
 struct weir__user {
 	char name[WEIR__USER_NAME_MAX + 1];
-	enum weir__role role;
+	unsigned roles; /* of enum weir__role */
+	/* In front of all keys and ids of holds of this user, and ending in a slash; empty: none. */
+	char key_prefix[WEIR__KEY_PREFIX_MAX + 1];
+	uint8_t prefix_length;
 	bool has_password, has_token;
 	unsigned char digest[WEIR__DIGEST_BYTES];       /* of the password, for RESP */
 	unsigned char token_digest[WEIR__DIGEST_BYTES]; /* of the token, for HTTP */
 };
 
+/* Zero is an empty list. */
 struct weir__users {
-	struct weir__user at[WEIR__USERS_MAX];
-	size_t n;
+	struct weir__user *at; /* in the order of the file */
+	size_t n, room;
+	/* Open addressing: numbers of users plus 1, 0 is empty. At most half of the places are taken. */
+	uint32_t *by_name, *by_token;
+	size_t places; /* a power of 2; 0: none yet */
+	struct weir__hash_secret secret;
 };
+
+/* Adds a copy of the user. Returns false without memory, random bytes or room; then nothing changed. */
+bool weir__users_add(struct weir__users *users, const struct weir__user *user);
+
+/* Returns false without memory; then *ret_users is empty. */
+bool weir__users_copy(const struct weir__users *users, struct weir__users *ret_users);
+
+/* Wipes and frees all of them; the list is empty then. */
+void weir__users_fini(struct weir__users *users);
 
 /* The user of AUTH without a name, as in Redis. */
 #define WEIR__USER_DEFAULT "default"
@@ -52,13 +80,18 @@ const struct weir__user *weir__users_check(const struct weir__users *users, cons
 /* 1 to WEIR__PASSWORD_MAX characters of a bearer token (RFC 6750). */
 bool weir__users_is_token(const char *token, size_t length);
 
-/* Returns the user with this token, or NULL. Compares with every user, so that the time it takes does not reveal which
- * one matched. */
+/* Returns the user with this token, or NULL. Digests are compared in constant time. */
 const struct weir__user *weir__users_by_token(const struct weir__users *users, const char *token, size_t length);
+const struct weir__user *weir__users_by_token_digest(const struct weir__users *users,
+						     const unsigned char digest[WEIR__DIGEST_BYTES]);
 
 /* Whether all fields are equal. */
 bool weir__users_is_same(const struct weir__user *a, const struct weir__user *b);
 
-const char *weir__role_word(enum weir__role role);
+/* The role of this name, or 0. */
+unsigned weir__role_of(const char *word, size_t length);
+
+/* Writes the roles of the set, with `between` between them: "decide+read". Returns the length. */
+size_t weir__roles_write(unsigned roles, const char *between, char ret_text[WEIR__ROLES_TEXT]);
 
 #endif

@@ -156,6 +156,24 @@ size_t weir__guard_key_text(struct weir_guard *guard, const char *plan, const vo
 /* The same for any key, without a policy. */
 size_t weir__key_text(const void *key, size_t length, size_t whole, char *text, size_t size);
 
+/* What goes in front of all keys of a request, in the caller's memory: the name space of a tenant. A prefix ends in its
+ * only slash, so none is the beginning of another. */
+struct weir__guard_prefix {
+	const char *at;
+	size_t n;
+	char *room; /* for the keys with their prefixes */
+	size_t size;
+};
+
+/* 1 to WEIR__KEY_PREFIX_MAX - 1 letters, digits and . _ @ -, then a slash. */
+enum { WEIR__KEY_PREFIX_MAX = 32 };
+bool weir__guard_is_prefix(const char *text, size_t length);
+
+/* Replaces a key by one with the prefix, in the room behind the first *used bytes, which increases. Returns WEIR_OK, or
+ * WEIR_ERR_FULL with a message. */
+int weir__guard_add_prefix(const struct weir__guard_prefix *prefix, size_t *used, const char **key, size_t *length,
+			   struct weir_message *ret_message);
+
 /* A key that was parsed from text. */
 struct weir__guard_key {
 	const struct weir_table_limit *limit; /* of the plan; lives as long as the table */
@@ -167,8 +185,8 @@ struct weir__guard_key {
 /* Converts a key from text to the bytes that a request with the same attributes gets. The text is as
  * weir__guard_key_text writes it. For a limit by one attribute, the value alone is enough. Values are normalised like
  * those of a request, so any spelling works. A value after NAME= that has an \xHH is only unescaped. An address may be
- * given as its network. A value that is not an address, for a part that is one, must follow its NAME=. Text that needs
- * no change is not copied. WEIR_ERR_LIMIT: unknown plan, or unlimited. WEIR_ERR_SYNTAX: not a key of that limit; the
+ * given as its network. A value that is not an address, for a part that is one, must follow its NAME=. All this may
+ * follow the prefix of a tenant. Text that needs no change is not copied. WEIR_ERR_LIMIT: unknown plan, or unlimited. WEIR_ERR_SYNTAX: not a key of that limit; the
  * message says what is. WEIR_ERR_FULL: the room is too small; WEIR__GUARD_KEY_ROOM fits any key that a request can
  * have. */
 enum { WEIR__GUARD_KEY_ROOM = 16384 };

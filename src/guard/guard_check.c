@@ -102,6 +102,18 @@ static void deny_unmatched(struct weir_guard_answer *answer)
 	memcpy(answer->decided_by, "(unmatched)", sizeof("(unmatched)"));
 }
 
+static int add_prefix(struct weir__guard_check *check, struct weir__guard_match *match,
+		      struct weir_message *ret_message)
+{
+	size_t used = 0;
+	int error = WEIR_OK;
+
+	for (size_t i = 0; i < match->answer.n && error == WEIR_OK; i++)
+		error = weir__guard_add_prefix(check->prefix, &used, &match->answer.claims[i].key,
+					       &match->answer.claims[i].key_length, ret_message);
+	return error;
+}
+
 static int match_request(struct weir__guard_check *check, struct weir__guard_match *match, struct weir_claim *claims,
 			 struct weir_message *ret_message)
 {
@@ -110,6 +122,8 @@ static int match_request(struct weir__guard_check *check, struct weir__guard_mat
 	enter(check);
 	error = weir__policy_match(check->bound->policy, check->attributes, check->n_attributes, check->cost,
 				   &match->answer, match->ahead, ret_message);
+	if (WEIR__UNLIKELY(check->prefix != NULL) && error == WEIR_OK)
+		error = add_prefix(check, match, ret_message);
 	if (error != WEIR_OK) {
 		leave(check);
 		return error;
@@ -133,10 +147,12 @@ static int match_request(struct weir__guard_check *check, struct weir__guard_mat
 }
 
 int weir__guard_check_begin(struct weir__guard_check *check, struct weir_guard *guard, struct weir__guard_match *match,
-			    const struct weir_attribute *attributes, size_t n, uint64_t cost, struct weir_claim *claims,
+			    const struct weir_attribute *attributes, size_t n, uint64_t cost,
+			    const struct weir__guard_prefix *prefix, struct weir_claim *claims,
 			    struct weir_message *ret_message)
 {
 	check->guard = guard;
+	check->prefix = prefix;
 	check->attributes = attributes;
 	check->n_attributes = n;
 	check->cost = cost;
@@ -291,7 +307,7 @@ int weir_guard_check(struct weir_guard *guard, const struct weir_attribute *attr
 	struct weir__store_request store_request WEIR__UNINITIALIZED;
 	struct weir__guard_match match WEIR__UNINITIALIZED;
 	struct weir__guard_check check WEIR__UNINITIALIZED;
-	int error = weir__guard_check_begin(&check, guard, &match, attributes, n, cost, claims, ret_message);
+	int error = weir__guard_check_begin(&check, guard, &match, attributes, n, cost, NULL, claims, ret_message);
 
 	if (error != WEIR_OK)
 		return error;

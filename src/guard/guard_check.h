@@ -23,6 +23,7 @@ struct weir__guard_check {
 	uint32_t n_enforced, n; /* claims: enforced first, then shadow */
 	struct weir__epoch_check epoch_check;
 	/* The caller's; not read after is_kept. */
+	const struct weir__guard_prefix *prefix; /* NULL: none */
 	const struct weir_attribute *attributes;
 	size_t n_attributes;
 	uint64_t cost;
@@ -37,10 +38,11 @@ struct weir__guard_match {
 	const struct weir__ahead *ahead[WEIR_POLICY_CLAIMS_MAX]; /* for each claim, addresses known ahead; NULL: none */
 };
 
-/* Matches the request. `claims` and `verdicts` have room for WEIR_POLICY_CLAIMS_MAX. WEIR_ERR_LIMIT: as
+/* Matches the request. Its keys get the prefix, unless that is NULL. `claims` and `verdicts` have room for WEIR_POLICY_CLAIMS_MAX. WEIR_ERR_LIMIT: as
  * weir_policy_match; then the check has ended. */
 int weir__guard_check_begin(struct weir__guard_check *check, struct weir_guard *guard, struct weir__guard_match *match,
-			    const struct weir_attribute *attributes, size_t n, uint64_t cost, struct weir_claim *claims,
+			    const struct weir_attribute *attributes, size_t n, uint64_t cost,
+			    const struct weir__guard_prefix *prefix, struct weir_claim *claims,
 			    struct weir_message *ret_message);
 
 /* Sets operation, claims, verdicts, epoch_check and hashes of the next store request. Returns false if the check has
@@ -111,6 +113,7 @@ struct weir__guard_descriptors_room {
 	struct weir_claim *claims;
 	struct weir_verdict *verdicts;
 	struct weir_guard_status *statuses;
+	const struct weir__guard_prefix *prefix; /* of all keys; NULL: none, or the check is kept */
 };
 
 int weir__guard_descriptors_begin(struct weir__guard_descriptors *check, struct weir_guard *guard, const char *domain,

@@ -156,6 +156,19 @@ static void leave(struct weir__guard_descriptors *check)
 	check->bound = NULL;
 }
 
+static int add_prefix(const struct weir__guard_descriptors *check, const weir__room *room,
+		      struct weir_message *ret_message)
+{
+	size_t used = 0;
+	int error = WEIR_OK;
+
+	for (uint32_t i = 0; i < check->n && error == WEIR_OK; i++)
+		if (room->matched->claims[i].applies)
+			error = weir__guard_add_prefix(room->prefix, &used, &room->matched->claims[i].key,
+						       &room->matched->claims[i].key_length, ret_message);
+	return error;
+}
+
 static int match(struct weir__guard_descriptors *check, const weir__room *room, struct weir_message *ret_message)
 {
 	const struct weir_policy *policy;
@@ -167,6 +180,8 @@ static int match(struct weir__guard_descriptors *check, const weir__room *room, 
 	policy = check->bound->policy;
 	error = weir_policy_match_descriptors(policy, check->domain, check->domain_length, check->descriptors, check->n,
 					      check->hits, room->matched, ret_message);
+	if (error == WEIR_OK && room->prefix)
+		error = add_prefix(check, room, ret_message);
 	if (error == WEIR_OK) {
 		check->is_each = policy->envoy->options & WEIR_ENVOY_COUNT_EACH;
 		error = make_claims(check, room, ret_message);
@@ -467,7 +482,7 @@ int weir_guard_check_descriptors(struct weir_guard *guard, const char *domain, s
 	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
 	struct weir_claim claims[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
 	struct weir_descriptors_answer matched WEIR__UNINITIALIZED;
-	const weir__room room = { &matched, claims, verdicts, ret_statuses };
+	const weir__room room = { &matched, claims, verdicts, ret_statuses, NULL };
 	struct weir__guard_descriptors check WEIR__UNINITIALIZED;
 	struct weir__store_request store_request WEIR__UNINITIALIZED;
 	struct weir_guard_answer fallback = { .fallback_nodes = 0 };

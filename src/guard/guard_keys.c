@@ -1,6 +1,34 @@
 /* guard_keys.c: writes keys of the policy's limits as text. */
+#include "core/text.h"
 #include "guard/guard_internal.h"
 #include "policy/key_text.h"
+
+bool weir__guard_is_prefix(const char *text, size_t length)
+{
+	return length > 0 && weir__key_prefix_length((struct weir__slice){ text, length }) == length;
+}
+
+int weir__guard_add_prefix(const struct weir__guard_prefix *prefix, size_t *used, const char **key, size_t *length,
+			   struct weir_message *ret_message)
+{
+	char *const to = prefix->room + *used;
+	struct weir__text why;
+
+	if (prefix->n + *length > prefix->size - *used) {
+		why = weir__text_of_message(ret_message, 0);
+		weir__text_add(
+			&why,
+			"the keys of the request do not fit, with the prefix of the user in front: use shorter ones");
+		return WEIR_ERR_FULL;
+	}
+	memcpy(to, prefix->at, prefix->n);
+	if (*length > 0)
+		memcpy(to + prefix->n, *key, *length);
+	*key = to;
+	*length += prefix->n;
+	*used += *length;
+	return WEIR_OK;
+}
 
 size_t weir__guard_write_key(const struct weir_policy *policy, uint32_t plan, const void *key, size_t length,
 			     size_t whole, char *text, size_t size)

@@ -214,8 +214,8 @@ static bool read_descriptor(struct room *room, const struct weir_policy *policy,
 	       matched.claims[0].plan == plan && write_bytes(room, matched.claims[0].key, matched.claims[0].key_length);
 }
 
-static bool read_key(struct room *room, const struct weir_policy *policy, uint32_t plan, struct weir__slice text,
-		     struct weir__guard_key *ret_key)
+static bool read_plain_key(struct room *room, const struct weir_policy *policy, uint32_t plan, struct weir__slice text,
+			   struct weir__guard_key *ret_key)
 {
 	const struct weir__policy_limit *const limit = policy->envoy ? NULL : weir__policy_limit_of_plan(policy, plan);
 
@@ -230,6 +230,40 @@ static bool read_key(struct room *room, const struct weir_policy *policy, uint32
 		return false;
 	ret_key->bytes = room->at;
 	ret_key->length = ret_key->written = room->used;
+	return true;
+}
+
+/* Whether the prefix is meant, and not the beginning of the value of a limit by one attribute: NAME= follows it. */
+static bool has_name_behind(const struct weir_policy *policy, uint32_t plan, struct weir__slice rest)
+{
+	const struct weir__policy_limit *const limit = policy->envoy ? NULL : weir__policy_limit_of_plan(policy, plan);
+
+	return limit && limit->n_parts == 1 && take_name(&rest, weir__key_part_name(policy, limit, 0));
+}
+
+/* The text may begin with the prefix of a tenant, which stays as it is. */
+static bool read_key(struct room *room, const struct weir_policy *policy, uint32_t plan, struct weir__slice text,
+		     struct weir__guard_key *ret_key)
+{
+	const size_t n = weir__key_prefix_length(text);
+	const struct weir__slice rest = { text.at + n, text.n - n };
+	struct room behind;
+
+	if ((n == 0 || !has_name_behind(policy, plan, rest)) && read_plain_key(room, policy, plan, text, ret_key))
+		return true;
+	if (n == 0 || n > room->size)
+		return false;
+	room->used = 0;
+	behind = (struct room){ room->at + n, room->size - n, 0, false };
+	if (!read_plain_key(&behind, policy, plan, rest, ret_key) || ret_key->length > behind.size) {
+		room->is_full |= behind.is_full;
+		return false;
+	}
+	if (ret_key->length > 0)
+		memmove(behind.at, ret_key->bytes, ret_key->length);
+	memcpy(room->at, text.at, n);
+	ret_key->bytes = room->at;
+	ret_key->length = ret_key->written = n + ret_key->length;
 	return true;
 }
 

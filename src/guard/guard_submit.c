@@ -117,7 +117,8 @@ static int submit_to_store(struct weir_guard *guard, struct weir_submitter *subm
 	struct submitted_check *submitted;
 	struct weir__guard_match match;
 	struct weir__guard_check check;
-	const int error = weir__guard_check_begin(&check, guard, &match, attributes, n, cost, claims, ret_message);
+	const int error = weir__guard_check_begin(&check, guard, &match, attributes, n, cost, NULL, claims,
+						  ret_message);
 
 	if (error != WEIR_OK)
 		return error;

@@ -3,12 +3,18 @@
 
 #include <yaml.h>
 
-enum { DEPTH_MOST = 32, MEMBERS_MOST = 4096 /* of a map */ };
+enum {
+	DEPTH_MOST = 32,
+	MEMBERS_MOST = 16384, /* of a map */
+	SHORT = 64,           /* members of a map whose keys are searched one by one */
+	CHAINS = 1024,        /* of the keys of a longer map; a power of 2 */
+};
 
 /* A list or map whose end has not been read. */
 struct level {
 	struct weir__node *node, *last; /* `last` is its last member */
 	struct weir__node *key;         /* in a map: a key whose value has not been read */
+	struct weir__node **chains;     /* of a long map: its keys by hash, linked by `next`; NULL: it is short */
 };
 
 struct reading {
@@ -45,15 +51,45 @@ static struct weir__node *new_node(struct reading *reading, enum weir__node_kind
 	return node;
 }
 
-/* A linear search: maps in policies are short, long data is in lists. MEMBERS_MOST bounds a hostile map. */
-static bool is_known(const struct weir__node *map, struct weir__slice key, struct weir__mark *ret_first)
+static struct weir__node **chain_of(const struct level *level, struct weir__slice key)
 {
-	for (const struct weir__node *member = map->members; member; member = member->next)
-		if (weir__slice_equal(member->key->text, key)) {
-			*ret_first = member->key->at;
-			return true;
-		}
-	return false;
+	uint32_t hash = 2166136261; /* FNV-1a */
+
+	for (size_t i = 0; i < key.n; i++)
+		hash = (hash ^ (unsigned char)key.at[i]) * 16777619;
+	return &level->chains[(hash ^ hash >> 16) & (CHAINS - 1)];
+}
+
+static void add_to_chain(const struct level *level, struct weir__node *key)
+{
+	struct weir__node **const chain = chain_of(level, key->text);
+
+	key->next = *chain;
+	*chain = key;
+}
+
+/* Most maps are short. Users may be thousands, so the keys of a long map are found by hash. MEMBERS_MOST bounds a hostile
+ * map, whose keys may all have the same hash. */
+static bool find_key(struct reading *reading, struct level *level, struct weir__slice key, struct weir__mark *ret_first)
+{
+	const struct weir__node *found = NULL;
+
+	if (level->chains == NULL && level->node->n >= SHORT) {
+		level->chains = weir__pool_take_array(reading->pool, CHAINS, sizeof(*level->chains));
+		for (struct weir__node *member = level->node->members; level->chains && member; member = member->next)
+			add_to_chain(level, member->key);
+	}
+	if (level->chains) {
+		for (found = *chain_of(level, key); found && !weir__slice_equal(found->text, key);)
+			found = found->next;
+	} else {
+		for (const struct weir__node *member = level->node->members; member && found == NULL;
+		     member = member->next)
+			found = weir__slice_equal(member->key->text, key) ? member->key : NULL;
+	}
+	if (found)
+		*ret_first = found->at;
+	return found != NULL;
 }
 
 static void add_key(struct reading *reading, struct level *level, struct weir__node *node)
@@ -69,9 +105,11 @@ static void add_key(struct reading *reading, struct level *level, struct weir__n
 	if (level->node->n == MEMBERS_MOST) {
 		weir__diagnostics_add(reading->diagnostics, node->at, "more than %d keys in one map", MEMBERS_MOST);
 		reading->is_over = reading->is_broken = true;
-	} else if (is_known(level->node, node->text, &first)) {
+	} else if (find_key(reading, level, node->text, &first)) {
 		weir__diagnostics_add(reading->diagnostics, node->at, "'%s' again; it was given in line %u",
 				      node->text.at, first.line);
+	} else if (level->chains) {
+		add_to_chain(level, node);
 	}
 	level->key = node;
 }

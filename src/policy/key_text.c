@@ -250,14 +250,58 @@ static bool put_descriptor(struct words *words, struct parts parts)
 	return parts.n == 0 || parts.beyond > 0;
 }
 
+enum { PREFIX_MOST = 32 };
+
+size_t weir__key_prefix_length(struct weir__slice bytes)
+{
+	for (size_t i = 0; i < bytes.n && i < PREFIX_MOST; i++) {
+		const unsigned char c = (unsigned char)bytes.at[i];
+
+		if (c == '/')
+			return i > 0 ? i + 1 : 0;
+		if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9') &&
+		    !(c != '\0' && strchr("._@-", c)))
+			return 0;
+	}
+	return 0;
+}
+
+/* Whether a key by one attribute, which is not an address, can only be shown with an escape, but not so without its
+ * prefix. */
+static bool is_better_split(const struct weir_policy *policy, const struct weir__policy_limit *limit,
+			    struct weir__slice bytes, size_t prefix)
+{
+	const struct weir__key_part *const part = &limit->parts[0];
+	const struct weir__attribute *const attribute = &policy->attributes.of[part->attribute];
+
+	return limit->n_parts == 1 && !part->is_address && !reads_as_itself(part, attribute, bytes) &&
+	       reads_as_itself(part, attribute, (struct weir__slice){ bytes.at + prefix, bytes.n - prefix });
+}
+
+/* Writes a key with its prefix in front. */
+static bool put_tenant_key(struct words *words, const struct weir_policy *policy,
+			   const struct weir__policy_limit *limit, struct parts parts, size_t prefix)
+{
+	words->length = 0;
+	words->is_full = false;
+	put(words, (const char *)parts.at, prefix);
+	parts.at += prefix;
+	parts.n -= prefix;
+	return limit ? put_key(words, policy, limit, parts) : policy->envoy && put_descriptor(words, parts);
+}
+
 size_t weir__policy_key_text(const struct weir_policy *policy, const struct weir__policy_limit *limit,
 			     const struct weir__key_bytes *key, char *text, size_t size)
 {
 	const struct parts parts = { key->at, key->n, key->whole - key->n, false };
 	struct words words = { text, size, 0, false };
-	const bool is_made = policy && (limit ? put_key(&words, policy, limit, parts) :
-						policy->envoy && put_descriptor(&words, parts));
+	const struct weir__slice bytes = { key->at, key->n };
+	const size_t prefix = policy ? weir__key_prefix_length(bytes) : 0;
+	bool is_made = policy && !(prefix > 0 && limit && is_better_split(policy, limit, bytes, prefix)) &&
+		       (limit ? put_key(&words, policy, limit, parts) : policy->envoy && put_descriptor(&words, parts));
 
+	if (!is_made && prefix > 0)
+		is_made = put_tenant_key(&words, policy, limit, parts, prefix);
 	if (!is_made) {
 		words.length = 0;
 		words.is_full = false;

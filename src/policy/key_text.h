@@ -14,7 +14,12 @@ struct weir__key_bytes {
 	size_t whole; /* bytes that the key has */
 };
 
-/* Writes the text of a key of this limit. `limit` is NULL for a policy in Envoy's format. A key that the policy cannot
+/* The length of the prefix of a tenant that the bytes may begin with: letters, digits and . _ @ - up to the first slash.
+ * 0: they begin with none. */
+size_t weir__key_prefix_length(struct weir__slice bytes);
+
+/* Writes the text of a key of this limit. A key that no request without a prefix has is shown with its prefix in front,
+ * as acme/ip=192.0.2.1. `limit` is NULL for a policy in Envoy's format. A key that the policy cannot
  * have made, or any key if `policy` is NULL, is written as plain bytes. The text is cut if it does not fit. Returns its
  * length, without the NUL. */
 size_t weir__policy_key_text(const struct weir_policy *policy, const struct weir__policy_limit *limit,

@@ -20,7 +20,7 @@ struct weir__address_count;
 /* A connection that was accepted. */
 struct weir__accepted {
 	int socket;
-	enum weir__protocol protocol;
+	enum weir__service service;          /* of the address where it was accepted */
 	struct weir__address_count *address; /* of its peer; NULL: not counted */
 };
 

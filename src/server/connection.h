@@ -42,9 +42,10 @@ struct weir__connection {
 	 * authenticated (RESP), or lingering. NULL: not among them. */
 	struct weir__connection *later, *earlier;
 	weir_ns opened_at, heard_at;
-	weir_ns active_at; /* its last activity was then, or a little later: see weir__worker_touch */
-	weir_ns asked_at;  /* when the request that waits arrived; 0: none waits */
-	weir_ns begun_at;  /* when it joined the connections with a deadline */
+	weir_ns active_at;          /* its last activity was then, or a little later: see weir__worker_touch */
+	weir_ns asked_at;           /* when the request that waits arrived; 0: none waits */
+	weir_ns begun_at;           /* when it joined the connections with a deadline */
+	enum weir__service service; /* of the address where it was accepted */
 	const struct weir__protocol_handler *protocol;
 	void *of_protocol;              /* state of an incomplete request, owned by the protocol handler; NULL: none */
 	size_t protocol_bytes;          /* memory of of_protocol, and of what the handler keeps in the client */
@@ -73,7 +74,7 @@ struct weir__worker {
 	struct weir__loop loop;
 	struct weir__worker_options options;
 	struct weir__context context;
-	struct weir__users users; /* a copy; users_version is its version */
+	const struct weir__users *users; /* see user_reload.h; NULL: everyone may connect */
 	uint64_t users_version;
 	struct weir__key_count_cache key_count_cache;
 	struct weir__connection connections[WEIR__PROTOCOLS]; /* head of a ring for each protocol */

@@ -1,7 +1,7 @@
 /* handover.c: writes and reads the variable, and watches the next server until it serves.
  *
  * WEIR_HANDOVER=PIPE,PROTOCOL,SETTING,NAME,SOCKET SOCKET ...,PROTOCOL,SETTING,... No listen address contains a comma.
- * The protocol of a lent socket is followed by +. PIPE is followed by a space and the pipe to the parent, if there is
+ * The service of a lent socket is followed by +. PIPE is followed by a space and the pipe to the parent, if there is
  * one: a server of an older version would not report to it, and refuses this.
  *
  * Sockets from systemd are received as well: LISTEN_FDS of them, from descriptor 3 on, if LISTEN_PID is this
@@ -48,16 +48,16 @@ static bool read_sockets(char *text, struct weir__listen_address *address)
 	return address->n > 0;
 }
 
-static bool read_protocol(char *word, struct weir__listen_address *address)
+static bool read_service(char *word, struct weir__listen_address *address)
 {
 	char *const plus = strchr(word, '+');
 
 	address->is_lent = plus != NULL;
 	if (plus)
 		*plus = '\0';
-	for (enum weir__protocol protocol = 0; protocol < WEIR__PROTOCOLS; protocol++)
-		if (strcmp(word, weir__protocol_word(protocol)) == 0) {
-			address->protocol = protocol;
+	for (enum weir__service service = 0; service < WEIR__SERVICES; service++)
+		if (strcmp(word, weir__service_word(service)) == 0) {
+			address->service = service;
 			return true;
 		}
 	return false;
@@ -77,7 +77,7 @@ static bool read_listeners(char *rest, struct weir__listeners *listeners)
 		struct weir__listen_address *const address = &listeners->at[listeners->n];
 		char *sockets;
 
-		if (listeners->n == WEIR__LISTEN_ADDRESSES_MAX || !read_protocol(word, address) ||
+		if (listeners->n == WEIR__LISTEN_ADDRESSES_MAX || !read_service(word, address) ||
 		    !read_where(strsep(&rest, ","), address->setting) || !read_where(strsep(&rest, ","), address->name))
 			return false;
 		sockets = strsep(&rest, ",");
@@ -96,7 +96,7 @@ static unsigned long number_of(const char *variable)
 	return text ? strtoul(text, NULL, 10) : 0;
 }
 
-/* Their protocols are still unknown here: the setting with the same address decides. */
+/* Their services are still unknown here: the setting with the same address decides. */
 static bool receive_lent(struct weir__listeners *listeners, FILE *errors)
 {
 	enum { FIRST = 3 };
@@ -185,7 +185,7 @@ static char *write_variable(int pipe, int parent, const struct weir__listeners *
 	for (size_t i = 0; i < listeners->n; i++) {
 		const struct weir__listen_address *const address = &listeners->at[i];
 
-		fprintf(out, ",%s%s,%s,%s,", weir__protocol_word(address->protocol), address->is_lent ? "+" : "",
+		fprintf(out, ",%s%s,%s,%s,", weir__service_word(address->service), address->is_lent ? "+" : "",
 			address->setting, address->name);
 		for (uint32_t j = 0; j < address->n; j++)
 			fprintf(out, "%s%d", j ? " " : "", address->sockets[j]);

@@ -21,28 +21,28 @@ static bool is_same_host(const char *name, const char *other)
 }
 
 /* `where` is a path or an address; NULL: any address of this setting. */
-static struct weir__listen_address *find(struct weir__listeners *inherited, enum weir__protocol protocol,
+static struct weir__listen_address *find(struct weir__listeners *inherited, enum weir__service service,
 					 const char *setting, const char *where)
 {
 	for (size_t i = 0; i < inherited->n; i++) {
 		struct weir__listen_address *const one = &inherited->at[i];
 
-		if (one->n > 0 && (one->is_lent || one->protocol == protocol) && strcmp(one->setting, setting) == 0 &&
+		if (one->n > 0 && (one->is_lent || one->service == service) && strcmp(one->setting, setting) == 0 &&
 		    (where == NULL || is_path(where) || is_same_host(where, one->name)))
 			return one;
 	}
 	return NULL;
 }
 
-static bool take_over(struct weir__listeners *inherited, enum weir__protocol protocol, const char *setting,
+static bool take_over(struct weir__listeners *inherited, enum weir__service service, const char *setting,
 		      const char *where, struct weir__listen_address *ret_address)
 {
-	struct weir__listen_address *const one = find(inherited, protocol, setting, where);
+	struct weir__listen_address *const one = find(inherited, service, setting, where);
 
 	if (one == NULL)
 		return false;
 	*ret_address = *one;
-	ret_address->protocol = protocol;
+	ret_address->service = service;
 	ret_address->is_inherited = true;
 	one->n = 0;
 	return true;
@@ -84,15 +84,15 @@ static int complete(struct weir__listeners *listeners, const char *where, uint32
 	return error;
 }
 
-static int open_one(struct weir__listeners *listeners, struct weir__listeners *inherited, enum weir__protocol protocol,
+static int open_one(struct weir__listeners *listeners, struct weir__listeners *inherited, enum weir__service service,
 		    const char *setting, const char *where, uint32_t workers)
 {
 	struct weir__listen_address *const address = &listeners->at[listeners->n];
 
 	if (listeners->n == WEIR__LISTEN_ADDRESSES_MAX)
 		return E2BIG;
-	if (!take_over(inherited, protocol, setting, where, address)) {
-		*address = (struct weir__listen_address){ .protocol = protocol };
+	if (!take_over(inherited, service, setting, where, address)) {
+		*address = (struct weir__listen_address){ .service = service };
 		memcpy(address->setting, setting, strlen(setting) + 1);
 	}
 	return complete(listeners, where, workers);
@@ -100,12 +100,12 @@ static int open_one(struct weir__listeners *listeners, struct weir__listeners *i
 
 /* The name cannot be resolved now, but the previous server could. So this server listens where that one does. */
 static int open_unknown(struct weir__listeners *listeners, struct weir__listeners *inherited,
-			enum weir__protocol protocol, const char *setting, uint32_t workers)
+			enum weir__service service, const char *setting, uint32_t workers)
 {
 	int error = EINVAL;
 
 	while (listeners->n < WEIR__LISTEN_ADDRESSES_MAX &&
-	       take_over(inherited, protocol, setting, NULL, &listeners->at[listeners->n])) {
+	       take_over(inherited, service, setting, NULL, &listeners->at[listeners->n])) {
 		error = complete(listeners, listeners->at[listeners->n].name, workers);
 		if (error != 0)
 			break;
@@ -121,7 +121,7 @@ static void take_port(char where[WEIR__NET_NAME_SIZE], const char *of)
 }
 
 int weir__listeners_open(struct weir__listeners *listeners, struct weir__listeners *inherited,
-			 enum weir__protocol protocol, const char *setting, uint32_t workers)
+			 enum weir__service service, const char *setting, uint32_t workers)
 {
 	char addresses[WEIR__NET_ADDRESSES][WEIR__NET_NAME_SIZE];
 	const size_t first = listeners->n;
@@ -129,18 +129,18 @@ int weir__listeners_open(struct weir__listeners *listeners, struct weir__listene
 	int error, missing = 0;
 
 	if (is_path(setting))
-		return open_one(listeners, inherited, protocol, setting, setting, workers);
+		return open_one(listeners, inherited, service, setting, setting, workers);
 	error = weir__net_addresses(setting, addresses, &n);
 	if (error == EINVAL)
-		return open_unknown(listeners, inherited, protocol, setting, workers);
+		return open_unknown(listeners, inherited, service, setting, workers);
 	for (size_t i = 0; i < n && error == 0; i++) {
 		const struct weir__listen_address *const other = listeners->n > first ?
 									 &listeners->at[first] :
-									 find(inherited, protocol, setting, NULL);
+									 find(inherited, service, setting, NULL);
 
 		if (other)
 			take_port(addresses[i], other->name);
-		error = open_one(listeners, inherited, protocol, setting, addresses[i], workers);
+		error = open_one(listeners, inherited, service, setting, addresses[i], workers);
 		if (error == EADDRNOTAVAIL || error == EAFNOSUPPORT) {
 			missing = error;
 			error = 0;
@@ -160,7 +160,7 @@ size_t weir__listeners_of_worker(const struct weir__listeners *listeners, uint32
 		/* With more sockets than workers, a worker has several. With fewer, several workers share one. */
 		for (uint32_t j = worker % address->n; j < address->n; j += workers) {
 			if (ret)
-				ret[n] = (struct weir__listener){ address->sockets[j], address->protocol,
+				ret[n] = (struct weir__listener){ address->sockets[j], address->service,
 								  address->is_lent };
 			n++;
 		}

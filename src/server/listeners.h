@@ -15,18 +15,17 @@
 #include "server/worker.h"
 
 enum {
-	WEIR__LISTEN_ADDRESSES_MAX = WEIR__LISTENERS_MAX * WEIR__PROTOCOLS *
-				     2 /* names mostly stand for two addresses */
+	WEIR__LISTEN_ADDRESSES_MAX = WEIR__LISTENERS_MAX * WEIR__SERVICES * 2 /* names mostly stand for two addresses */
 };
 
 struct weir__listen_address {
-	enum weir__protocol protocol;
+	enum weir__service service;
 	char setting[WEIR__NET_NAME_SIZE]; /* as written in the setting */
 	char name[WEIR__NET_NAME_SIZE];    /* the actual address, with the port that replaced 0 */
 	int sockets[WEIR__WORKERS_MAX];
 	uint32_t n;
 	bool is_inherited;
-	bool is_lent; /* by systemd: for either protocol, and never shut down or removed here */
+	bool is_lent; /* by systemd: for any service, and never shut down or removed here */
 };
 
 struct weir__listeners {
@@ -38,7 +37,7 @@ struct weir__listeners {
 /* Listens at one more setting, for this many workers. Takes over, and removes from `inherited`, the sockets of
  * inherited listeners with the same setting and address. Returns 0 or an errno; E2BIG: too many addresses. */
 int weir__listeners_open(struct weir__listeners *listeners, struct weir__listeners *inherited,
-			 enum weir__protocol protocol, const char *setting, uint32_t workers);
+			 enum weir__service service, const char *setting, uint32_t workers);
 
 /* The sockets that a worker listens at, at most WEIR__LISTEN_ADDRESSES_MAX * WEIR__WORKERS_MAX. Returns how many. If
  * `ret` is NULL, it only counts them. */

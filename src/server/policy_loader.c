@@ -167,6 +167,7 @@ static bool read_settings(const struct weir__policy_part *part, struct weir__set
 	weir__settings_init(settings, errors);
 	(void)snprintf(settings->config, sizeof(settings->config), "%s", part->file);
 	is_yaml = weir__settings_read_text(settings, part->text.at, part->text.n);
+	weir__settings_fini(settings); /* user_reload.c reads the users */
 	fclose(errors);
 	settings->errors = NULL;
 	forward_lines(text, diagnostics);

@@ -27,6 +27,7 @@
 #include "server/accept_balancer.h"
 #include "server/address_counts.h"
 #include "server/arena_plan.h"
+#include "server/denial_body.h"
 #include "server/handover.h"
 #include "server/listeners.h"
 #include "server/parent.h"
@@ -62,6 +63,7 @@ struct server {
 	struct weir__accept_balancer *balancer;
 	struct weir__address_counts *address_counts; /* NULL: an address may have any number of connections */
 	struct weir__user_reload *user_reload;
+	struct weir__denial_body *denial_body; /* NULL: none */
 	struct weir__counters_set *counters_set;
 	struct weir__limit_stats_set *stats_set; /* NULL: no statistics */
 	struct weir__tracer_set *tracers;        /* NULL: no tracing, no rejection log */
@@ -86,14 +88,22 @@ struct server {
 	struct weir__shutdown_guard guard; /* while the main thread does not wait for signals */
 };
 
-/* The settings with the listen addresses, by protocol. */
-static const char *const setting_names[WEIR__PROTOCOLS] = {
-	[WEIR__PROTOCOL_RESP] = "listen", [WEIR__PROTOCOL_HTTP] = "http"
+/* The settings with the listen addresses. */
+static const char *const setting_names[WEIR__SERVICES] = {
+	[WEIR__SERVICE_RESP] = "listen", [WEIR__SERVICE_HTTP] = "http", [WEIR__SERVICE_METRICS] = "metrics_listen"
 };
 
-static const struct weir__setting_list *list_of(const struct weir__settings *settings, enum weir__protocol protocol)
+static const struct weir__setting_list *list_of(const struct weir__settings *settings, enum weir__service service)
 {
-	return protocol == WEIR__PROTOCOL_RESP ? &settings->listen : &settings->http;
+	if (service == WEIR__SERVICE_METRICS)
+		return &settings->metrics_listen;
+	return service == WEIR__SERVICE_RESP ? &settings->listen : &settings->http;
+}
+
+/* Whether the service needs users where other machines can connect. Every client that reaches their address may read metrics. */
+static bool needs_users(enum weir__service service)
+{
+	return service != WEIR__SERVICE_METRICS;
 }
 
 /* The setting that an error about the table should name. */
@@ -273,18 +283,18 @@ static const char *why_not(int error, const char *where)
 }
 
 /* Without users, every client may do everything, so the server listens on local addresses only. */
-static int refuse_reach(struct weir__settings *settings, enum weir__protocol protocol, size_t i)
+static int refuse_reach(struct weir__settings *settings, enum weir__service service, size_t i)
 {
-	static const char *const ports[WEIR__PROTOCOLS] = {
-		[WEIR__PROTOCOL_RESP] = "6380", [WEIR__PROTOCOL_HTTP] = "8080"
+	static const char *const ports[WEIR__SERVICES] = {
+		[WEIR__SERVICE_RESP] = "6380", [WEIR__SERVICE_HTTP] = "8080"
 	};
-	const struct weir__setting_list *const list = list_of(settings, protocol);
+	const struct weir__setting_list *const list = list_of(settings, service);
 
-	weir__settings_error(settings, list->places[i], setting_names[protocol],
+	weir__settings_error(settings, list->places[i], setting_names[service],
 			     "%s: not an address of this machine alone, and there are no users; name some "
 			     "in a file (weir serve --config FILE), or use 127.0.0.1:%s, [::1]:%s or "
 			     "./socket",
-			     list->at[i], ports[protocol], ports[protocol]);
+			     list->at[i], ports[service], ports[service]);
 	return CALLED_WRONGLY;
 }
 
@@ -298,21 +308,22 @@ static bool are_local(const struct weir__listeners *listeners, size_t first)
 	return all;
 }
 
-static int listen_for(struct server *server, enum weir__protocol protocol)
+static int listen_for(struct server *server, enum weir__service service)
 {
-	const struct weir__setting_list *const list = list_of(server->settings, protocol);
+	const struct weir__setting_list *const list = list_of(server->settings, service);
 
 	for (size_t i = 0; i < list->n; i++) {
 		const size_t first = server->listeners.n;
-		const int error = weir__listeners_open(&server->listeners, &server->inherited, protocol, list->at[i],
+		const int error = weir__listeners_open(&server->listeners, &server->inherited, service, list->at[i],
 						       (uint32_t)server->settings->workers);
 
 		/* The host name may resolve to other addresses than when it was checked. */
-		if (error == 0 && server->settings->users.n == 0 && !are_local(&server->listeners, first))
-			return refuse_reach(server->settings, protocol, i);
+		if (error == 0 && needs_users(service) && server->settings->users.n == 0 &&
+		    !are_local(&server->listeners, first))
+			return refuse_reach(server->settings, service, i);
 		if (error == 0)
 			continue;
-		if (error == EADDRINUSE && protocol == WEIR__PROTOCOL_HTTP &&
+		if (error == EADDRINUSE && service == WEIR__SERVICE_HTTP &&
 		    list->places[i].from == WEIR__FROM_DEFAULT) {
 			weir__log_say(server->log, WEIR__LOG_WARNING,
 				      "http: %s is in use: not served; say --http WHERE or --http none", list->at[i]);
@@ -320,9 +331,9 @@ static int listen_for(struct server *server, enum weir__protocol protocol)
 			return DONE;
 		}
 		weir__settings_error(
-			server->settings, list->places[i], setting_names[protocol], "%s: %s%s", list->at[i],
+			server->settings, list->places[i], setting_names[service], "%s: %s%s", list->at[i],
 			why_not(error, list->at[i]),
-			error == EADDRINUSE && protocol == WEIR__PROTOCOL_HTTP ? "; use another one, or none" : "");
+			error == EADDRINUSE && service == WEIR__SERVICE_HTTP ? "; use another one, or none" : "");
 		return FAILED;
 	}
 	return DONE;
@@ -332,12 +343,12 @@ static int check_reach(struct weir__settings *settings)
 {
 	int result = DONE;
 
-	for (enum weir__protocol protocol = 0; protocol < WEIR__PROTOCOLS && settings->users.n == 0; protocol++) {
-		const struct weir__setting_list *const list = list_of(settings, protocol);
+	for (enum weir__service service = 0; service < WEIR__SERVICES && settings->users.n == 0; service++) {
+		const struct weir__setting_list *const list = list_of(settings, service);
 
-		for (size_t i = 0; i < list->n; i++)
+		for (size_t i = 0; i < list->n && needs_users(service); i++)
 			if (!weir__net_is_local(list->at[i]))
-				result = refuse_reach(settings, protocol, i);
+				result = refuse_reach(settings, service, i);
 	}
 	return result;
 }
@@ -443,6 +454,7 @@ static int start_worker(struct server *server, uint32_t number)
 						.auth_limit = server->auth_limit,
 						.holds = server->holds,
 						.loader = server->loader,
+						.denial_body = server->denial_body,
 						.settings = settings,
 						.stores = server->stores,
 						.changes = server->changes,
@@ -461,9 +473,23 @@ static int start_worker(struct server *server, uint32_t number)
 	return FAILED;
 }
 
+static int make_denial_body(struct server *server)
+{
+	struct weir__settings *const settings = server->settings;
+	struct weir_message why;
+
+	if (settings->denial_body[0] == '\0')
+		return DONE;
+	server->denial_body = weir__denial_body_new(settings->denial_body, settings->denial_type, &why);
+	if (server->denial_body)
+		return DONE;
+	weir__settings_error(settings, weir__settings_place(settings, "denial_body"), "denial_body", "%s", why.text);
+	return CALLED_WRONGLY;
+}
+
 static int make_user_reload(struct server *server)
 {
-	server->user_reload = weir__user_reload_new(server->settings);
+	server->user_reload = weir__user_reload_new(server->settings, server->denial_body);
 	if (server->user_reload)
 		return DONE;
 	fputs("weir serve: no memory for users\n", stderr);
@@ -522,8 +548,8 @@ static int start(struct server *server)
 		return FAILED;
 	}
 	server->listeners.mode = (mode_t)settings->socket_mode;
-	for (enum weir__protocol protocol = 0; protocol < WEIR__PROTOCOLS && error == DONE; protocol++)
-		error = listen_for(server, protocol);
+	for (enum weir__service service = 0; service < WEIR__SERVICES && error == DONE; service++)
+		error = listen_for(server, service);
 	while (error == DONE && server->n_workers < settings->workers) {
 		error = start_worker(server, server->n_workers);
 		server->n_workers += error == DONE;
@@ -762,6 +788,7 @@ static void end(struct server *server)
 		free(server->worker_listeners[i]);
 	limit_end(server, THREADS_LEAST_MS);
 	weir__user_reload_free(server->user_reload);
+	weir__denial_body_free(server->denial_body);
 	weir__accept_balancer_free(server->balancer);
 	weir__address_counts_free(server->address_counts);
 	weir__counters_set_free(server->counters_set);
@@ -794,9 +821,10 @@ static int start_log(struct server *server)
 
 static int run(struct server *server)
 {
-	static int (*const steps[])(struct server *) = { start_log,    read_policy,      size_arena,    open_table,
-							 start_policy, start_store,      start_changes, make_auth_limit,
-							 make_holds,   make_user_reload, start };
+	static int (*const steps[])(struct server *) = { start_log,        read_policy,      size_arena,
+							 open_table,       start_policy,     start_store,
+							 start_changes,    make_auth_limit,  make_holds,
+							 make_denial_body, make_user_reload, start };
 	sigset_t signals;
 	int error;
 

@@ -15,6 +15,7 @@
 #include "core/notation.h"
 #include "observe/span_exporter.h"
 #include "policy/source/policy_remote.h"
+#include "server/denial_body.h"
 #include "server/stores.h"
 
 #define PLACE(member) offsetof(struct weir__settings, member)
@@ -29,6 +30,11 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "An address that other machines can reach needs users.", NULL },
 	{ "http", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "127.0.0.1:8080", PLACE(http), "WHERE",
 	  "Where to listen for HTTP, written as for RESP; none turns it off.", NULL },
+	{ "metrics_listen", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "", PLACE(metrics_listen), "WHERE",
+	  "Where else to listen for HTTP, for /metrics, /healthz and /readyz only, and without a token: let only your Prometheus "
+	  "reach it. /metrics stays where HTTP is, too.", NULL },
+	{ "metrics_open", WEIR__SETTING_CHOICE, 0, 0, "false", PLACE(metrics_open), "true",
+	  "With true, /metrics needs no token, although there are users.", "false true" },
 	{ "socket_mode", WEIR__SETTING_MODE, 1, 0777, "", PLACE(socket_mode), "MODE",
 	  "Who may connect to sockets with a path, as for chmod: 0660 is the owner and the group. Without it the umask "
 	  "decides.", NULL },
@@ -92,6 +98,14 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "none trusts no proxy.", NULL },
 	{ "authorize_headers", WEIR__SETTING_HEADERS, 0, WEIR__HEADER_MAP_MAX, "", PLACE(authorize_headers), "HEADER",
 	  "Headers that become attributes for /v1/authorize: x-api-key=api_key, or x-api-key for the attribute x_api_key.", NULL },
+	{ "denial_reveals", WEIR__SETTING_CHOICE, 0, 0, "decided", PLACE(denial_reveals), "WHAT",
+	  "What /v1/authorize tells, which proxies pass on to visitors: of the limit that decided, or all, which adds how many "
+	  "limits apply and how many in shadow denied.", "decided all" },
+	{ "denial_body", WEIR__SETTING_TEXT, 0, 0, "", PLACE(denial_body), "PATH",
+	  "A file for the body of denials at /v1/authorize, up to 16 KiB, in which {limit}, {quota}, {remaining}, {retry_after} and "
+	  "{reset} are replaced. It is read again with the users. Without it, the body is a problem as JSON.", NULL },
+	{ "denial_type", WEIR__SETTING_TEXT, 0, 0, "text/html; charset=utf-8", PLACE(denial_type), "TYPE",
+	  "The Content-Type of denial_body. It says how the name of the limit is escaped: for JSON, HTML, XML, or not.", NULL },
 	{ "allowed_hosts", WEIR__SETTING_HOSTS, 0, WEIR__HOSTS_MAX, "", PLACE(allowed_hosts), "NAME",
 	  "Names by which HTTP clients may call this server, besides addresses and localhost: weir.example.com, *.example.com, or "
 	  "* for any. Without it, and without users, names without a dot and names below .localhost, .local, .internal, .svc and "
@@ -155,7 +169,7 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "auth_limit", WEIR__SETTING_TEXT, 0, 0, "1/s burst 60", PLACE(auth_limit), "LIMIT",
 	  "How many wrong passwords and tokens are accepted from one address, as a limit. Beyond it, none from that address are checked.", NULL },
 	{ "users", WEIR__SETTING_USERS, 0, WEIR__USERS_MAX, "", PLACE(users), NULL,
-	  "Who may connect, with password, token and role; once there is a user, all clients must authenticate. Only in the file.", NULL },
+	  "Who may connect, with password, token and roles; once there is a user, all clients must authenticate. Only in the file.", NULL },
 };
 /* clang-format on */
 
@@ -481,12 +495,22 @@ static size_t show_list(const struct weir__setting_list *list, char *ret_text, s
 
 size_t weir__settings_show_users(const struct weir__users *users, char ret_text[WEIR__SETTING_SHOWN])
 {
+	enum { ONE_MOST = WEIR__USER_NAME_MAX + WEIR__ROLES_TEXT + 2, REST_MOST = 32 };
 	size_t length = 0;
 
 	ret_text[0] = '\0';
-	for (size_t i = 0; i < users->n; i++)
+	for (size_t i = 0; i < users->n; i++) {
+		char roles[WEIR__ROLES_TEXT];
+
+		if (length + ONE_MOST + REST_MOST > WEIR__SETTING_SHOWN) {
+			length += (size_t)snprintf(ret_text + length, WEIR__SETTING_SHOWN - length, ",... %zu more",
+						   users->n - i);
+			break;
+		}
+		(void)weir__roles_write(users->at[i].roles, "+", roles);
 		length += (size_t)snprintf(ret_text + length, WEIR__SETTING_SHOWN - length, "%s%s:%s", i ? "," : "",
-					   users->at[i].name, weir__role_word(users->at[i].role));
+					   users->at[i].name, roles);
+	}
 	return length;
 }
 
@@ -494,7 +518,6 @@ _Static_assert((int)WEIR__LISTENERS_MAX *(int)WEIR__NET_NAME_SIZE < (int)WEIR__S
 _Static_assert((int)WEIR__PROXIES_MAX *(int)WEIR__PROXY_SHOWN < (int)WEIR__SETTING_SHOWN, "proxies fit");
 _Static_assert((int)WEIR__HEADER_MAP_MAX *(int)WEIR__HEADER_SHOWN < (int)WEIR__SETTING_SHOWN, "headers fit");
 _Static_assert((int)WEIR__HOSTS_MAX *(int)WEIR__HOST_SHOWN < (int)WEIR__SETTING_SHOWN, "hosts fit");
-_Static_assert((int)WEIR__USERS_MAX *((int)WEIR__USER_NAME_MAX + 8) < (int)WEIR__SETTING_SHOWN, "users fit");
 
 size_t weir__settings_show(const struct weir__settings *settings, const struct weir__setting *setting,
 			   char ret_text[WEIR__SETTING_SHOWN])
@@ -572,6 +595,11 @@ void weir__settings_init(struct weir__settings *settings, FILE *errors)
 	settings->workers = processors < 1 ? 1 : (uint64_t)processors;
 	if (settings->workers > WEIR__WORKERS_MAX)
 		settings->workers = WEIR__WORKERS_MAX;
+}
+
+void weir__settings_fini(struct weir__settings *settings)
+{
+	weir__users_fini(&settings->users);
 }
 
 /* An empty variable counts as unset, since many programs unset variables that way. */
@@ -767,6 +795,13 @@ static void check_observation(struct weir__settings *settings)
 				     "log_rejections_limit", "%s", why.text);
 }
 
+static void check_denials(struct weir__settings *settings)
+{
+	if (!weir__denial_type_is(settings->denial_type, strlen(settings->denial_type)))
+		weir__settings_error(settings, weir__settings_place(settings, "denial_type"), "denial_type",
+				     "use a media type, such as text/html; charset=utf-8 or application/json");
+}
+
 static void check_auth_limit(struct weir__settings *settings)
 {
 	struct weir_limit limit;
@@ -787,6 +822,7 @@ static void check_together(struct weir__settings *settings)
 	check_policy(settings);
 	check_observation(settings);
 	check_auth_limit(settings);
+	check_denials(settings);
 	if (settings->policy[0] != '\0' && settings->has_policy)
 		weir__settings_error(settings, weir__settings_place(settings, "policy"), "policy",
 				     "there are limits or attributes in %s, too; leave one out", settings->config);

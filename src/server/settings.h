@@ -2,7 +2,7 @@
  * CONFIG GET, --help, the man page and docs/settings.md are all made from it.
  *
  * A flag overrides the environment, which overrides the file, which overrides the default. All errors are reported with
- * their places, not only the first. Everything has a fixed size: values are copied, and nothing has to be freed.
+ * their places, not only the first. Values are copied and have a fixed size; only users have to be freed.
  * The reasons are in docs/internals/settings.md. */
 #ifndef WEIR_SERVER_SETTINGS_H
 #define WEIR_SERVER_SETTINGS_H
@@ -19,7 +19,7 @@
 #include "server/worker.h"
 
 enum {
-	WEIR__SETTINGS = 47,
+	WEIR__SETTINGS = 52,
 	WEIR__SETTINGS_RENAMED = 2,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, including its NUL */
@@ -79,6 +79,12 @@ enum weir__observe { WEIR__OBSERVE_ON, WEIR__OBSERVE_OFF };
 /* The words of the setting core_dumps. */
 enum weir__core_dumps { WEIR__CORE_DUMPS_FALSE, WEIR__CORE_DUMPS_TRUE };
 
+/* The words of the setting denial_reveals. */
+enum weir__denial_reveals { WEIR__REVEALS_DECIDED, WEIR__REVEALS_ALL };
+
+/* The words of the setting metrics_open. */
+enum weir__metrics_open { WEIR__METRICS_OPEN_FALSE, WEIR__METRICS_OPEN_TRUE };
+
 /* The words of the setting keep_pid. */
 enum weir__keep_pid { WEIR__KEEP_PID_AUTO, WEIR__KEEP_PID_ON, WEIR__KEEP_PID_OFF };
 
@@ -109,15 +115,17 @@ struct weir__setting_list {
 struct weir__log;
 
 struct weir__settings {
-	struct weir__setting_list listen, http;
+	struct weir__setting_list listen, http, metrics_listen;
 	uint64_t keys, workers, spin_ns, connections, connections_per_address, client_memory, idle_ns, http_idle_ns,
 		header_time_ns, ratelimit_headers, envoy_counts, output, stall_ns, end_delay_ns, drain_ns, arena,
 		inline_share, holds, limits_max, store_budget_ns, on_store_failure, deferred_memory, observe, top_keys,
-		trace_one_in, log_format, log_rejections, socket_mode, overcommit, keep_pid, core_dumps;
+		trace_one_in, log_format, log_rejections, socket_mode, overcommit, keep_pid, core_dumps, metrics_open,
+		denial_reveals;
 	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE], policy[WEIR__SETTING_TEXT_SIZE],
 		policy_copy[WEIR__SETTING_TEXT_SIZE], pid_file[WEIR__SETTING_TEXT_SIZE],
 		service[WEIR__SETTING_TEXT_SIZE], trace_to[WEIR__SETTING_TEXT_SIZE],
-		log_rejections_limit[WEIR__SETTING_TEXT_SIZE], auth_limit[WEIR__SETTING_TEXT_SIZE];
+		log_rejections_limit[WEIR__SETTING_TEXT_SIZE], auth_limit[WEIR__SETTING_TEXT_SIZE],
+		denial_body[WEIR__SETTING_TEXT_SIZE], denial_type[WEIR__SETTING_TEXT_SIZE];
 	char store[WEIR__SETTING_TEXT_SIZE];
 	struct weir__proxies trusted_proxies;
 	struct weir__header_map authorize_headers;
@@ -138,6 +146,9 @@ struct weir__settings {
 
 /* Sets the defaults. Errors will be reported to `errors`, one line each. */
 void weir__settings_init(struct weir__settings *settings, FILE *errors);
+
+/* Wipes and frees the users. */
+void weir__settings_fini(struct weir__settings *settings);
 
 /* Reads the file, the environment and the flags (from argv[1] on), then checks the settings against each other. Returns
  * false if anything is wrong, after reporting it. */
@@ -183,7 +194,7 @@ bool weir__settings_read_number(enum weir__setting_kind kind, const char *text, 
 void weir__settings_write_number(enum weir__setting_kind kind, uint64_t number, char *ret_text, size_t size);
 
 /* Writes the value as text, for CONFIG GET: numbers without units, durations in seconds if they are whole seconds,
- * lists with commas, users with only their names and roles. Returns the length, which is below WEIR__SETTING_SHOWN. */
+ * lists with commas, users with only their names and roles, as many as fit. Returns the length, which is below WEIR__SETTING_SHOWN. */
 enum { WEIR__SETTING_SHOWN = 2560 };
 size_t weir__settings_show(const struct weir__settings *settings, const struct weir__setting *setting,
 			   char ret_text[WEIR__SETTING_SHOWN]);

@@ -52,16 +52,18 @@ enum { SHOWN = 40 };
 
 /* --- users ------------------------------------------------------------------------------------------------------ */
 
-enum user_key { PASSWORD, PASSWORD_FILE, SHA256, TOKEN, TOKEN_SHA256, ROLE, USER_KEYS };
+enum user_key { PASSWORD, PASSWORD_FILE, SHA256, TOKEN, TOKEN_SHA256, ROLES, ROLE, KEY_PREFIX, USER_KEYS };
 
-static const char *const user_keys[USER_KEYS] = {
-	"password", "password_file", "sha256", "token", "token_sha256", "role"
-};
+static const char *const user_keys[USER_KEYS] = { "password",     "password_file", "sha256", "token",
+						  "token_sha256", "roles",         "role",   "key_prefix" };
 
-/* How many secrets a user has so far. */
+/* How many of these keys a user has so far. */
 struct secrets {
-	unsigned passwords, tokens;
+	unsigned passwords, tokens, roles;
 };
+
+#define USER_KEYS_RIGHT "password, password_file or sha256, token or token_sha256, roles and key_prefix"
+#define ROLES_RIGHT "use decide, operate, read or admin"
 
 static bool put_password(struct weir__user *user, const char *text, size_t length)
 {
@@ -87,10 +89,31 @@ static const char *read_password_file(struct weir__user *user, const char *path)
 	return fault;
 }
 
+/* One role, or a list of them. */
+static const char *read_roles(struct weir__user *user, const struct weir__node *node)
+{
+	const bool is_list = node->kind == WEIR__NODE_LIST;
+	const struct weir__node *one = is_list ? node->members : node;
+
+	user->roles = 0;
+	if (one == NULL)
+		return ROLES_RIGHT ", at least one";
+	for (; one; one = is_list ? one->next : NULL) {
+		const unsigned role = one->kind == WEIR__NODE_TEXT ? weir__role_of(one->text.at, one->text.n) : 0;
+
+		if (role == 0)
+			return is_list ? ROLES_RIGHT ", each in the list" : ROLES_RIGHT ", or a list of them";
+		user->roles |= role;
+	}
+	return NULL;
+}
+
 static const char *read_user_value(struct weir__user *user, enum user_key key, const struct weir__node *node)
 {
+	if (key == ROLES || key == ROLE)
+		return read_roles(user, node);
 	if (node->kind != WEIR__NODE_TEXT || is_nothing(node))
-		return key == ROLE ? "use decide or admin" : "use text, in quotes if it has a # or a colon";
+		return "use text, in quotes if it has a # or a colon";
 	switch (key) {
 	case PASSWORD:
 		return put_password(user, node->text.at, node->text.n) ? NULL : "use 1 to 512 bytes";
@@ -100,18 +123,21 @@ static const char *read_user_value(struct weir__user *user, enum user_key key, c
 		return weir__users_read_digest(node->text.at, node->text.n, user->digest) ?
 			       NULL :
 			       "use the 64 hexadecimal digits that sha256sum prints for the password";
+	case KEY_PREFIX:
+		if (!weir__guard_is_prefix(node->text.at, node->text.n))
+			return "use 1 to 31 letters, digits and . _ @ -, then a slash, as in acme/";
+		memcpy(user->key_prefix, node->text.at, node->text.n);
+		user->prefix_length = (uint8_t)node->text.n;
+		return NULL;
 	case TOKEN:
 		return weir__users_is_token(node->text.at, node->text.n) &&
 				       weir__users_digest(node->text.at, node->text.n, user->token_digest) ?
 			       NULL :
 			       "use 1 to 512 letters, digits and - . _ ~ + / =";
-	case TOKEN_SHA256:
+	default:
 		return weir__users_read_digest(node->text.at, node->text.n, user->token_digest) ?
 			       NULL :
 			       "use the 64 hexadecimal digits that sha256sum prints for the token";
-	default:
-		user->role = is_word(node, "admin") ? WEIR__ROLE_ADMIN : WEIR__ROLE_DECIDE;
-		return is_word(node, "admin") || is_word(node, "decide") ? NULL : "use decide or admin";
 	}
 }
 
@@ -144,6 +170,7 @@ static void read_user_member(struct weir__settings *settings, struct weir__user 
 		if (is_word(value->key, user_keys[i])) {
 			secrets->passwords += i <= SHA256;
 			secrets->tokens += i == TOKEN || i == TOKEN_SHA256;
+			secrets->roles += i == ROLES || i == ROLE;
 			fault = read_user_value(user, i, value);
 			if (fault)
 				weir__settings_error(settings, place_of(value), NULL, "users.%s.%s: %s", user->name,
@@ -159,17 +186,23 @@ static void read_user_member(struct weir__settings *settings, struct weir__user 
 					     value->key->text.at, user_keys[i]);
 			return;
 		}
-	weir__settings_error(
-		settings, place_of(value->key), NULL,
-		"users.%s: found an unknown key; use password, password_file or sha256, token or token_sha256, and role",
-		user->name);
+	weir__settings_error(settings, place_of(value->key), NULL,
+			     "users.%s: found an unknown key; use " USER_KEYS_RIGHT, user->name);
 }
 
 static void check_secrets(struct weir__settings *settings, const struct weir__user *user, const struct secrets *secrets,
 			  const struct weir__node *name)
 {
-	const struct weir__users *const users = &settings->users;
+	const struct weir__user *const other =
+		secrets->tokens > 0 ? weir__users_by_token_digest(&settings->users, user->token_digest) : NULL;
 
+	if (user->prefix_length > 0 && (user->roles & WEIR__ROLE_ADMIN))
+		weir__settings_error(settings, place_of(name), NULL,
+				     "users.%s: found key_prefix and the role admin, who sees all keys; leave one out",
+				     user->name);
+	if (secrets->roles > 1)
+		weir__settings_error(settings, place_of(name), NULL, "users.%s: found both roles and role; use roles",
+				     user->name);
 	if (secrets->passwords > 1)
 		weir__settings_error(
 			settings, place_of(name), NULL,
@@ -185,20 +218,17 @@ static void check_secrets(struct weir__settings *settings, const struct weir__us
 			"users.%s: found neither password nor token; use one of password, password_file and "
 			"sha256, or one of token and token_sha256, or both",
 			user->name);
-	for (size_t i = 0; i < users->n && secrets->tokens > 0; i++)
-		if (users->at[i].has_token &&
-		    memcmp(users->at[i].token_digest, user->token_digest, sizeof(user->token_digest)) == 0)
-			weir__settings_error(settings, place_of(name), NULL,
-					     "users.%s: found the token of users.%s; use another one", user->name,
-					     users->at[i].name);
+	if (other)
+		weir__settings_error(settings, place_of(name), NULL,
+				     "users.%s: found the token of users.%s; use another one", user->name, other->name);
 }
 
 static void read_user(struct weir__settings *settings, const struct weir__node *node)
 {
 	const struct weir__node *const name = node->key;
 	struct weir__users *const users = &settings->users;
-	struct weir__user user = { .role = WEIR__ROLE_DECIDE };
-	struct secrets secrets = { 0, 0 };
+	struct weir__user user = { .roles = WEIR__ROLE_DECIDE };
+	struct secrets secrets = { 0, 0, 0 };
 
 	if (!weir__users_is_name(name->text.at, name->text.n)) {
 		weir__settings_error(settings, place_of(name), NULL,
@@ -208,10 +238,8 @@ static void read_user(struct weir__settings *settings, const struct weir__node *
 	}
 	memcpy(user.name, name->text.at, name->text.n);
 	if (node->kind != WEIR__NODE_MAP) {
-		weir__settings_error(
-			settings, place_of(node), NULL,
-			"users.%s: found %s; use a map with password, password_file or sha256, token or token_sha256, and role",
-			user.name, kind_of(node));
+		weir__settings_error(settings, place_of(node), NULL,
+				     "users.%s: found %s; use a map with " USER_KEYS_RIGHT, user.name, kind_of(node));
 		return;
 	}
 	for (const struct weir__node *member = node->members; member && !is_enough(settings); member = member->next)
@@ -222,8 +250,8 @@ static void read_user(struct weir__settings *settings, const struct weir__node *
 	if (users->n == WEIR__USERS_MAX)
 		weir__settings_error(settings, place_of(name), NULL, "users.%s: too many; there are at most %d",
 				     user.name, WEIR__USERS_MAX);
-	else
-		users->at[users->n++] = user;
+	else if (!weir__users_add(users, &user))
+		weir__settings_error(settings, place_of(name), NULL, "users.%s: no memory for it", user.name);
 	weir__memory_wipe(&user, sizeof(user));
 }
 
@@ -231,7 +259,7 @@ static void read_users(struct weir__settings *settings, const struct weir__node 
 {
 	if (node->kind != WEIR__NODE_MAP || node->n == 0) {
 		weir__settings_error(settings, place_of(node), "users",
-				     "found %s; use a map of names, each with a password and a role",
+				     "found %s; use a map of names, each with a password or token, and roles",
 				     node->kind == WEIR__NODE_MAP ? "an empty map" : kind_of(node));
 		return;
 	}

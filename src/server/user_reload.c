@@ -11,9 +11,9 @@
 #include "guard/epoch.h"
 #include "observe/audit.h"
 #include "os/loop.h"
-#include "os/memory.h"
 #include "policy/source/policy_source.h"
 #include "server/accept_balancer.h"
+#include "server/denial_body.h"
 
 static const weir_ns ms = 1000000;
 static const weir_ns quiet_ns = UINT64_C(100000000);     /* without a change before a read */
@@ -21,17 +21,19 @@ static const weir_ns patience_ns = UINT64_C(2000000000); /* the longest that a c
 static const weir_ns poll_ns = UINT64_C(2000000000);     /* between reads without notification */
 
 struct version {
+	struct weir__users users; /* must be first, so that it casts to the version */
 	uint64_t number;
-	struct weir__users users;
+	_Atomic uint32_t references; /* of workers, and one while it is current */
 };
 
 struct weir__user_reload {
-	struct weir__epoch readers; /* of `current` */
+	struct weir__epoch readers; /* of `current`, until they hold a reference */
 	struct version *_Atomic current;
 	_Atomic uint64_t number; /* of `current` */
 
 	const struct weir__settings *started;
-	struct weir__policy_source *source;
+	struct weir__denial_body *denial_body; /* NULL: none */
+	struct weir__policy_source *source;    /* NULL: without a configuration file */
 	struct weir__settings *said;
 	char *wrong;      /* the errors that were last reported */
 	bool lacks_users; /* the only error is that the file has no users */
@@ -46,27 +48,33 @@ struct weir__user_reload {
 
 /* --- versions --------------------------------------------------------------------------------------------------- */
 
-static void free_version(struct version *version)
+void weir__user_reload_release(const struct weir__users *users)
 {
-	if (version)
-		weir__memory_wipe(version, sizeof(*version));
+	struct version *const version = (struct version *)(uintptr_t)users;
+
+	if (version == NULL || atomic_fetch_sub(&version->references, 1) > 1)
+		return;
+	weir__users_fini(&version->users);
 	free(version);
 }
 
+/* Makes a copy of the users the current version. Returns false without memory. */
 static bool put(struct weir__user_reload *user_reload, const struct weir__users *users)
 {
 	struct version *const next = calloc(1, sizeof(*next));
 	struct version *before;
 
-	if (next == NULL)
+	if (next == NULL || !weir__users_copy(users, &next->users)) {
+		free(next);
 		return false;
+	}
 	next->number = atomic_load(&user_reload->number) + 1;
-	next->users = *users;
+	atomic_init(&next->references, 1);
 	before = atomic_exchange(&user_reload->current, next);
 	atomic_store(&user_reload->number, next->number);
 	if (before)
 		weir__epoch_wait(&user_reload->readers);
-	free_version(before);
+	weir__user_reload_release(before ? &before->users : NULL);
 	return true;
 }
 
@@ -75,18 +83,19 @@ uint64_t weir__user_reload_version(const struct weir__user_reload *user_reload)
 	return atomic_load_explicit(&user_reload->number, memory_order_relaxed);
 }
 
-uint64_t weir__user_reload_copy(struct weir__user_reload *user_reload, struct weir__users *ret_users)
+const struct weir__users *weir__user_reload_acquire(struct weir__user_reload *user_reload, uint64_t *ret_version)
 {
 	const uint32_t phase = weir__epoch_enter(&user_reload->readers);
-	const struct version *const current = atomic_load(&user_reload->current);
-	const uint64_t number = current->number;
+	struct version *const current = atomic_load(&user_reload->current);
 
-	*ret_users = current->users;
+	atomic_fetch_add(&current->references, 1);
 	weir__epoch_leave(&user_reload->readers, phase);
-	return number;
+	*ret_version = current->number;
+	return &current->users;
 }
 
-struct weir__user_reload *weir__user_reload_new(const struct weir__settings *settings)
+struct weir__user_reload *weir__user_reload_new(const struct weir__settings *settings,
+						struct weir__denial_body *denial_body)
 {
 	struct weir__user_reload *const user_reload = aligned_alloc(_Alignof(struct weir__user_reload),
 								    sizeof(*user_reload));
@@ -95,6 +104,7 @@ struct weir__user_reload *weir__user_reload_new(const struct weir__settings *set
 		return NULL;
 	memset(user_reload, 0, sizeof(*user_reload));
 	user_reload->started = settings;
+	user_reload->denial_body = denial_body;
 	if (put(user_reload, &settings->users))
 		return user_reload;
 	weir__user_reload_free(user_reload);
@@ -191,15 +201,25 @@ static void tell_wrong(struct weir__user_reload *user_reload, char *text)
 	}
 }
 
-static void look(struct weir__user_reload *user_reload)
+static void look_at_denials(struct weir__user_reload *user_reload)
+{
+	struct weir__log *const log = user_reload->started->log;
+	struct weir_message why;
+	bool is_changed;
+
+	if (!weir__denial_body_reload(user_reload->denial_body, &is_changed, &why))
+		weir__log_say(log, WEIR__LOG_ERROR, "denial_body: %s; the one before stays in use", why.text);
+	else if (is_changed)
+		weir__log_say(log, WEIR__LOG_INFO, "denial_body has changed");
+}
+
+static void look_at_users(struct weir__user_reload *user_reload)
 {
 	char *text = NULL;
 	size_t size;
 	FILE *const errors = open_memstream(&text, &size);
 	bool is_right;
 
-	user_reload->looked_at = weir_clock_now();
-	user_reload->changed_at = user_reload->touched_at = 0;
 	if (errors == NULL)
 		return;
 	(void)user_reload->source->follow(user_reload->source, NULL, 0); /* first: notifies of later changes */
@@ -209,8 +229,18 @@ static void look(struct weir__user_reload *user_reload)
 		take_users(user_reload);
 	else
 		tell_wrong(user_reload, text);
-	weir__memory_wipe(&user_reload->said->users, sizeof(user_reload->said->users));
+	weir__settings_fini(user_reload->said);
 	free(text);
+}
+
+static void look(struct weir__user_reload *user_reload)
+{
+	user_reload->looked_at = weir_clock_now();
+	user_reload->changed_at = user_reload->touched_at = 0;
+	if (user_reload->source)
+		look_at_users(user_reload);
+	if (user_reload->denial_body)
+		look_at_denials(user_reload);
 }
 
 /* --- the thread ------------------------------------------------------------------------------------------------- */
@@ -218,7 +248,8 @@ static void look(struct weir__user_reload *user_reload)
 /* When to read the file next. */
 static weir_ns due_at(const struct weir__user_reload *user_reload)
 {
-	weir_ns at = user_reload->source->is_blind ? user_reload->looked_at + poll_ns : WEIR_NEVER;
+	weir_ns at = user_reload->source && user_reload->source->is_blind ? user_reload->looked_at + poll_ns :
+									    WEIR_NEVER;
 	weir_ns quiet = user_reload->touched_at + quiet_ns;
 
 	if (user_reload->changed_at == 0)
@@ -246,7 +277,7 @@ static void *keep(void *reload_)
 		const int n = weir__loop_wait(&user_reload->loop, timeout_ms(user_reload), events);
 		const weir_ns now = weir_clock_now();
 
-		if (n > 0 && user_reload->source->take(user_reload->source)) {
+		if (n > 0 && user_reload->source && user_reload->source->take(user_reload->source)) {
 			user_reload->touched_at = now;
 			if (user_reload->changed_at == 0)
 				user_reload->changed_at = now;
@@ -261,7 +292,7 @@ static bool start_thread(struct weir__user_reload *user_reload)
 {
 	if (weir__loop_init(&user_reload->loop) != 0)
 		return false;
-	if ((user_reload->source->descriptor < 0 ||
+	if ((user_reload->source == NULL || user_reload->source->descriptor < 0 ||
 	     weir__loop_add(&user_reload->loop, user_reload->source->descriptor, user_reload) == 0) &&
 	    pthread_create(&user_reload->thread, NULL, keep, user_reload) == 0)
 		return true;
@@ -271,9 +302,11 @@ static bool start_thread(struct weir__user_reload *user_reload)
 
 bool weir__user_reload_start(struct weir__user_reload *user_reload, struct weir__accept_balancer *balancer)
 {
-	if (user_reload->started->config[0] == '\0')
-		return true;
 	user_reload->balancer = balancer;
+	if (user_reload->started->config[0] == '\0') {
+		user_reload->is_running = user_reload->denial_body && start_thread(user_reload);
+		return user_reload->denial_body == NULL || user_reload->is_running;
+	}
 	user_reload->said = calloc(1, sizeof(*user_reload->said));
 	user_reload->source = weir__policy_source_of_path(user_reload->started->config);
 	if (user_reload->said == NULL || user_reload->source == NULL)
@@ -297,7 +330,8 @@ void weir__user_reload_free(struct weir__user_reload *user_reload)
 	}
 	if (user_reload->source)
 		user_reload->source->free(user_reload->source);
-	free_version(atomic_load(&user_reload->current));
+	if (atomic_load(&user_reload->current))
+		weir__user_reload_release(&atomic_load(&user_reload->current)->users);
 	free(user_reload->said);
 	free(user_reload->wrong);
 	free(user_reload);

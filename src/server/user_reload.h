@@ -1,6 +1,7 @@
-/* user_reload.h: the current users. They are read again when the configuration file changes, and on request.
+/* user_reload.h: the current users. They are read again when the configuration file changes, and on request. So is the
+ * template of denials.
  *
- * Each worker has a copy, which it replaces between requests when it is notified of a change. A file with any error
+ * Workers share the current list. Each replaces its reference between requests when it is notified of a change. A file with any error
  * outside of its limits changes nothing. Neither does one without users, if there were any: it may be in the middle of
  * being written. */
 #ifndef WEIR_SERVER_USER_RELOAD_H
@@ -11,8 +12,10 @@
 struct weir__user_reload;
 struct weir__accept_balancer;
 
-/* Starts with the users of these settings. NULL: no memory. */
-struct weir__user_reload *weir__user_reload_new(const struct weir__settings *settings);
+/* Starts with the users of these settings. `denial_body` is read again with them; NULL: none. NULL: no memory. */
+struct weir__denial_body;
+struct weir__user_reload *weir__user_reload_new(const struct weir__settings *settings,
+						struct weir__denial_body *denial_body);
 
 /* Begins to watch the file, if there is one, and will wake the workers of the balancer. Returns false if there is no
  * thread, no descriptor or no memory. */
@@ -27,7 +30,8 @@ void weir__user_reload_reload(struct weir__user_reload *user_reload);
 /* Increases when users change. */
 uint64_t weir__user_reload_version(const struct weir__user_reload *user_reload);
 
-/* Copies the current users. Returns their version. Takes no lock. */
-uint64_t weir__user_reload_copy(struct weir__user_reload *user_reload, struct weir__users *ret_users);
+/* Returns the current users, which stay until they are released, and their version. Takes no lock. */
+const struct weir__users *weir__user_reload_acquire(struct weir__user_reload *user_reload, uint64_t *ret_version);
+void weir__user_reload_release(const struct weir__users *users); /* NULL is allowed */
 
 #endif

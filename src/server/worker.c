@@ -20,6 +20,7 @@
 #include "server/policy_loader.h"
 #include "server/settings.h"
 #include "server/stores.h"
+#include "server/user_reload.h"
 
 enum {
 	OUTPUT_MAX = 16 * 1024 * 1024,    /* default of the option */
@@ -671,6 +672,7 @@ static void free_worker(struct weir__worker *worker)
 	if (worker->context.store && worker->context.store->free)
 		worker->context.store->free(worker->context.store);
 	weir__context_fini(&worker->context);
+	weir__user_reload_release(worker->users);
 	free(worker);
 }
 
@@ -702,13 +704,13 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->context.settings = options->settings;
 	worker->context.hides_keys = options->settings && options->settings->log_rejections == WEIR__REJECTIONS_HASH;
 	worker->context.shows_values = options->settings && options->settings->log_rejections == WEIR__REJECTIONS_KEY;
-	worker->context.users = &worker->users;
 	worker->context.key_count_cache = &worker->key_count_cache;
 	weir__worker_take_users(worker);
 	worker->context.auth_limit = options->auth_limit;
 	worker->context.holds = options->holds;
 	worker->context.loader = options->loader;
 	worker->context.user_reload = options->user_reload;
+	worker->context.denial_body = options->denial_body;
 	worker->context.changes = options->changes;
 	worker->context.guard = options->loader ? weir__policy_loader_guard(options->loader) : NULL;
 	worker->context.counters_set = options->counters_set;

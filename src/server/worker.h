@@ -12,11 +12,30 @@
 #include "observe/protocol.h"
 #include "os/loop.h"
 
-enum { WEIR__LISTENERS_MAX = 16 /* of each protocol */ };
+enum { WEIR__LISTENERS_MAX = 16 /* of each service */ };
+
+/* What is served at an address. */
+enum weir__service {
+	WEIR__SERVICE_RESP,
+	WEIR__SERVICE_HTTP,
+	WEIR__SERVICE_METRICS, /* HTTP, but only metrics and health, without a token */
+	WEIR__SERVICES,
+};
+
+static inline enum weir__protocol weir__service_protocol(enum weir__service service)
+{
+	return service == WEIR__SERVICE_RESP ? WEIR__PROTOCOL_RESP : WEIR__PROTOCOL_HTTP;
+}
+
+/* Its name in log lines. */
+static inline const char *weir__service_word(enum weir__service service)
+{
+	return service == WEIR__SERVICE_METRICS ? "metrics" : weir__protocol_word(weir__service_protocol(service));
+}
 
 struct weir__listener {
 	int socket;
-	enum weir__protocol protocol;
+	enum weir__service service;
 	bool is_lent; /* another program listens again when this one stops: do not shut the socket down */
 };
 
@@ -24,6 +43,7 @@ struct weir__accept_balancer;
 struct weir__address_counts;
 struct weir__auth_limit;
 struct weir__holds;
+struct weir__denial_body;
 struct weir__policy_loader;
 struct weir__user_reload;
 struct weir__stores;
@@ -51,6 +71,7 @@ struct weir__worker_options {
 	uint64_t late_ns;          /* deadline of a request from its first byte, or of a new connection; 0: 10 s */
 	struct weir__holds *holds; /* of all workers; NULL: no room for holds */
 	struct weir__auth_limit *auth_limit;
+	struct weir__denial_body *denial_body;   /* of all workers; NULL: none */
 	struct weir__policy_loader *loader;      /* of all workers; NULL: no policy */
 	struct weir__counters_set *counters_set; /* of all workers; NULL: nothing is counted */
 	struct weir__limit_stats_set *stats_set; /* of all workers; NULL: nothing is observed */

@@ -54,7 +54,8 @@ static void open_connection(struct weir__worker *worker, struct weir__accepted a
 	connection->socket = accepted.socket;
 	connection->address = accepted.address;
 	connection->interest = WEIR__HEAR_REQUESTS; /* as weir__loop_add sets it */
-	connection->protocol = weir__protocol_handlers[accepted.protocol];
+	connection->service = accepted.service;
+	connection->protocol = weir__protocol_handlers[weir__service_protocol(accepted.service)];
 	connection->client = (struct weir__client){ .resp_version = 2, .write_peer = write_peer };
 	connection->client.number = /* unique among all workers */
 		worker->accepted++ * weir__accept_balancer_workers(worker->options.balancer) + worker->options.number +
@@ -159,7 +160,7 @@ void weir__worker_accept(struct weir__worker *worker, const struct weir__listene
 			pause_accepting(worker);
 			return;
 		}
-		accepted = (struct weir__accepted){ socket, listener->protocol, NULL };
+		accepted = (struct weir__accepted){ socket, listener->service, NULL };
 		if (!count_address(worker, &accepted))
 			weir__net_close(socket);
 		else if (!weir__accept_balancer_hand(worker->options.balancer, worker->options.number, accepted))

@@ -1,10 +1,9 @@
-/* worker_users.c: a worker's copy of the users, and what happens to connections when they change.
+/* worker_users.c: the users that a worker knows, and what happens to connections when they change.
  *
- * As with ACL LOAD in Redis, connections of a user that is gone, or has another password or role, are closed; others
+ * As with ACL LOAD in Redis, connections of a user that is gone, or has another password, prefix or roles, are closed; others
  * notice nothing. Over HTTP each request authenticates itself, so no connection has to be closed. */
 #include <string.h>
 
-#include "os/memory.h"
 #include "server/connection.h"
 #include "server/user_reload.h"
 
@@ -13,8 +12,8 @@ static const struct weir__user *still(const struct weir__users *users, const str
 {
 	const struct weir__user *const now = weir__users_find(users, before->name, strlen(before->name));
 
-	return now && now->role == before->role && now->has_password &&
-			       memcmp(now->digest, before->digest, sizeof(now->digest)) == 0 ?
+	return now && now->roles == before->roles && strcmp(now->key_prefix, before->key_prefix) == 0 &&
+			       now->has_password && memcmp(now->digest, before->digest, sizeof(now->digest)) == 0 ?
 		       now :
 		       NULL;
 }
@@ -34,24 +33,24 @@ static void watch_unauthenticated(struct weir__worker *worker, struct weir__conn
 void weir__worker_take_users(struct weir__worker *worker)
 {
 	struct weir__user_reload *const user_reload = worker->options.user_reload;
-	struct weir__users next;
+	const struct weir__users *const before = worker->users, *next;
 
 	if (user_reload == NULL || weir__user_reload_version(user_reload) == worker->users_version)
 		return;
-	worker->users_version = weir__user_reload_copy(user_reload, &next);
+	next = weir__user_reload_acquire(user_reload, &worker->users_version);
 	for (struct weir__connection *connection = weir__worker_next(worker, NULL), *following; connection;
 	     connection = following) {
 		const struct weir__user *const user = connection->client.user;
-		const struct weir__user *const now = user ? still(&next, user) : NULL;
+		const struct weir__user *const now = user ? still(next, user) : NULL;
 
 		following = weir__worker_next(worker, connection);
 		if (user && now == NULL && connection->protocol == &weir__protocol_resp)
 			weir__worker_close(worker, connection);
-		else /* the same index in worker->users, which `next` replaces below */
-			connection->client.user = now ? &worker->users.at[now - next.at] : NULL;
+		else
+			connection->client.user = now;
 	}
-	worker->users = next;
-	weir__memory_wipe(&next, sizeof(next));
+	worker->users = worker->context.users = next;
+	weir__user_reload_release(before);
 	for (struct weir__connection *connection = weir__worker_next(worker, NULL); connection;
 	     connection = weir__worker_next(worker, connection))
 		watch_unauthenticated(worker, connection);

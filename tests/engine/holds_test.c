@@ -77,7 +77,7 @@ static enum weir__hold_result settle_hold(struct fixture *fixture, struct weir__
 	struct weir_verdict verdict;
 	struct weir__hold *hold;
 
-	while ((result = weir__holds_settle(fixture->holds, id, id_length, actual, now, &hold, &question,
+	while ((result = weir__holds_settle(fixture->holds, NULL, id, id_length, actual, now, &hold, &question,
 					    ret_settlement)) == WEIR__HOLD_BUSY)
 		(void)sched_yield();
 	if (result != WEIR__HOLD_BEGUN)
@@ -345,7 +345,7 @@ static void of_a_changed_limit_only_what_is_certain(void)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct fixture *const fixture = made();
 		const struct weir_table_limit *const limit = limit_in(fixture->table, rows[i].before);
-		const struct weir__hold_request request = { "a", "key", 1, 3, limit, NULL, 8, S(60) };
+		const struct weir__hold_request request = { NULL, "a", "key", 1, 3, limit, NULL, 8, S(60) };
 		struct weir__store_request take = { .operation = WEIR__STORE_TAKE, .n = 1, .now = MADE_AT };
 		const struct weir_claim claim = { limit, "key", 3, 8 };
 		struct weir__settlement settlement = { 0 };
@@ -362,7 +362,7 @@ static void of_a_changed_limit_only_what_is_certain(void)
 			CHECK_EQ(weir_table_change_limit_text(fixture->table, limit, rows[i].after[change], MADE_AT,
 							      NULL),
 				 WEIR_OK);
-		CHECK_EQ(weir__holds_settle(fixture->holds, "a", 1, 0, MADE_AT, &hold, &question, &settlement),
+		CHECK_EQ(weir__holds_settle(fixture->holds, NULL, "a", 1, 0, MADE_AT, &hold, &question, &settlement),
 			 WEIR__HOLD_BEGUN);
 		if ((question.operation == WEIR__STORE_UNDO) != rows[i].gives_back)
 			check_fail(__FILE__, __LINE__, rows[i].after[0] ? rows[i].after[0] : rows[i].before);
@@ -461,7 +461,7 @@ static void an_id_is_busy_while_its_store_decides(void)
 {
 	struct fixture *const fixture = made();
 	const struct weir_limit limit = parsed("10/day");
-	const struct weir__hold_request request = { "a", "key", 1, 3, NULL, &limit, 4, S(1) };
+	const struct weir__hold_request request = { NULL, "a", "key", 1, 3, NULL, &limit, 4, S(1) };
 	struct weir_verdict verdict = { .allowed = true, .limit = 10, .remaining = 6, .granted = 4 };
 	const struct weir__store_request take = { .verdicts = &verdict,
 						  .now = MADE_AT + S(5),
@@ -473,15 +473,15 @@ static void an_id_is_busy_while_its_store_decides(void)
 
 	CHECK_EQ(weir__holds_take(fixture->holds, &request, MADE_AT, &hold, &verdict), WEIR__HOLD_BEGUN);
 	CHECK_EQ(weir__holds_take(fixture->holds, &request, MADE_AT, &other, &verdict), WEIR__HOLD_BUSY);
-	CHECK_EQ(weir__holds_settle(fixture->holds, "a", 1, 0, MADE_AT, &other, &question, &settlement),
+	CHECK_EQ(weir__holds_settle(fixture->holds, NULL, "a", 1, 0, MADE_AT, &other, &question, &settlement),
 		 WEIR__HOLD_UNKNOWN);
 	/* It is not forgotten, however long that takes; its time begins with the decision. */
 	CHECK_EQ(weir__holds_take(fixture->holds, &request, MADE_AT + S(5), &other, &verdict), WEIR__HOLD_BUSY);
 	weir__holds_took(fixture->holds, hold, &take);
 	CHECK_EQ(weir__holds_take(fixture->holds, &request, MADE_AT + S(5), &other, &verdict), WEIR__HOLD_REPEATED);
-	CHECK_EQ(weir__holds_settle(fixture->holds, "a", 1, 0, MADE_AT + S(5), &hold, &question, &settlement),
+	CHECK_EQ(weir__holds_settle(fixture->holds, NULL, "a", 1, 0, MADE_AT + S(5), &hold, &question, &settlement),
 		 WEIR__HOLD_BEGUN);
-	CHECK_EQ(weir__holds_settle(fixture->holds, "a", 1, 0, MADE_AT + S(9), &other, &question, &settlement),
+	CHECK_EQ(weir__holds_settle(fixture->holds, NULL, "a", 1, 0, MADE_AT + S(9), &other, &question, &settlement),
 		 WEIR__HOLD_BUSY);
 	CHECK_EQ(question.operation, WEIR__STORE_UNDO);
 	CHECK_EQ(question.cost, 4);
@@ -489,7 +489,7 @@ static void an_id_is_busy_while_its_store_decides(void)
 	CHECK_EQ(question.charged_cost, 4);
 	CHECK_EQ(question.charged_nodes, 7);
 	weir__holds_settle_not(fixture->holds, hold);
-	CHECK_EQ(weir__holds_settle(fixture->holds, "a", 1, 9, MADE_AT + S(5), &hold, &question, &settlement),
+	CHECK_EQ(weir__holds_settle(fixture->holds, NULL, "a", 1, 9, MADE_AT + S(5), &hold, &question, &settlement),
 		 WEIR__HOLD_BEGUN);
 	CHECK_EQ(question.operation, WEIR__STORE_UPTO);
 	CHECK_EQ(question.cost, 5);
@@ -497,7 +497,7 @@ static void an_id_is_busy_while_its_store_decides(void)
 	weir__holds_settled(fixture->holds, hold, &question, 9, &verdict, &settlement);
 	CHECK_EQ(settlement.charged, 3);
 	CHECK_EQ(settlement.beyond, 2);
-	CHECK_EQ(weir__holds_settle(fixture->holds, "a", 1, 9, MADE_AT + S(5), &other, &question, &settlement),
+	CHECK_EQ(weir__holds_settle(fixture->holds, NULL, "a", 1, 9, MADE_AT + S(5), &other, &question, &settlement),
 		 WEIR__HOLD_ANSWERED);
 	CHECK_EQ(settlement.charged, 3);
 	unmake(fixture);
@@ -515,7 +515,7 @@ static void a_settlement_keeps_no_other_hold(void)
 
 	for (unsigned i = 0; i < MOST; i++, id[0]++)
 		CHECK_EQ(hold(fixture, id, "100/day", 1, S(1) * (1 + i), MADE_AT, &verdict), WEIR__HOLD_ANSWERED);
-	CHECK_EQ(weir__holds_settle(fixture->holds, "a", 1, 0, MADE_AT, &settled, &question, &settlement),
+	CHECK_EQ(weir__holds_settle(fixture->holds, NULL, "a", 1, 0, MADE_AT, &settled, &question, &settlement),
 		 WEIR__HOLD_BEGUN);
 	CHECK_EQ(hold(fixture, "x", "100/day", 1, S(100), MADE_AT + S(1), &verdict), WEIR__HOLD_FULL);
 	CHECK_EQ(hold(fixture, "y", "100/day", 1, S(100), MADE_AT + S(2), &verdict), WEIR__HOLD_ANSWERED);
@@ -524,6 +524,50 @@ static void a_settlement_keeps_no_other_hold(void)
 	/* It has ended long ago, and is forgotten with the next that comes. */
 	CHECK_EQ(hold(fixture, "z", "100/day", 1, S(100), MADE_AT + S(2), &verdict), WEIR__HOLD_ANSWERED);
 	CHECK_EQ(hold(fixture, "x", "100/day", 1, S(100), MADE_AT + S(2), &verdict), WEIR__HOLD_FULL);
+	unmake(fixture);
+}
+
+/* To others the id is unknown, whether it is held or settled. It is not theirs to repeat either. */
+static void a_hold_is_of_its_owner(void)
+{
+	static const struct {
+		const char *says, *owner;
+		enum weir__hold_result before, after; /* it is settled by its owner */
+	} rows[] = {
+		{ "another user", "bob", WEIR__HOLD_UNKNOWN, WEIR__HOLD_UNKNOWN },
+		{ "a name that begins alike", "an", WEIR__HOLD_UNKNOWN, WEIR__HOLD_UNKNOWN },
+		{ "the owner", "ann", WEIR__HOLD_BEGUN, WEIR__HOLD_ANSWERED },
+		{ "anyone", NULL, WEIR__HOLD_BEGUN, WEIR__HOLD_ANSWERED },
+	};
+	struct fixture *const fixture = made();
+	const struct weir_limit limit = parsed("10/day");
+	struct weir__hold_request request = { "ann", "a", "key", 1, 3, NULL, &limit, 4, S(60) };
+	struct weir__settlement settlement;
+	struct weir__hold_store_call question;
+	struct weir_verdict verdict;
+	struct weir__hold *hold;
+
+	CHECK_EQ(take_hold(fixture, &fixture->limits, &request, MADE_AT, &verdict), WEIR__HOLD_ANSWERED);
+	CHECK_EQ(take_hold(fixture, &fixture->limits, &request, MADE_AT, &verdict), WEIR__HOLD_REPEATED);
+	request.owner = "bob";
+	CHECK_EQ(take_hold(fixture, &fixture->limits, &request, MADE_AT, &verdict), WEIR__HOLD_OTHER);
+	request.owner = NULL;
+	CHECK_EQ(take_hold(fixture, &fixture->limits, &request, MADE_AT, &verdict), WEIR__HOLD_OTHER);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const enum weir__hold_result result = weir__holds_settle(fixture->holds, rows[i].owner, "a", 1, 1,
+									 MADE_AT, &hold, &question, &settlement);
+
+		if (result != rows[i].before)
+			printf("# %s\n", rows[i].says);
+		CHECK_EQ(result, rows[i].before);
+		if (result == WEIR__HOLD_BEGUN)
+			weir__holds_settle_not(fixture->holds, hold);
+	}
+	CHECK_EQ(settle_hold(fixture, &fixture->limits, "a", 1, 1, MADE_AT, &settlement), WEIR__HOLD_ANSWERED);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		CHECK_EQ(weir__holds_settle(fixture->holds, rows[i].owner, "a", 1, 1, MADE_AT, &hold, &question,
+					    &settlement),
+			 rows[i].after);
 	unmake(fixture);
 }
 
@@ -671,4 +715,4 @@ TESTS(TEST(a_hold_takes_its_estimate_once), TEST(an_id_is_of_one_hold), TEST(wha
       TEST(what_another_took_is_not_given_back), TEST(of_a_changed_limit_only_what_is_certain),
       TEST(a_sliding_window_gives_back_what_was_held), TEST(what_is_full_has_room_when_one_is_over),
       TEST(any_order_of_ends), TEST(an_id_is_busy_while_its_store_decides), TEST(a_settlement_keeps_no_other_hold),
-      TEST(of_several_at_once_one_is_charged), TEST(many_at_once_in_little_room))
+      TEST(a_hold_is_of_its_owner), TEST(of_several_at_once_one_is_charged), TEST(many_at_once_in_little_room))

@@ -57,7 +57,7 @@ static void remove_files(void)
 
 static void make_settings(void)
 {
-	struct weir__user *const user = &with_users.users.at[0];
+	struct weir__user user = { .name = "web", .roles = WEIR__ROLE_DECIDE };
 	FILE *file;
 
 	test_folder_new(folder, "fuzz");
@@ -72,9 +72,8 @@ static void make_settings(void)
 		"no settings");
 	require(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "no sockets");
 	with_users = settings;
-	with_users.users.n = 1;
-	strcpy(user->name, "web");
-	user->has_token = weir__users_digest("t", 1, user->token_digest);
+	user.has_token = weir__users_digest("t", 1, user.token_digest);
+	require(weir__users_add(&with_users.users, &user), "no user");
 }
 
 static void make_table(void)

@@ -14,6 +14,7 @@ static const char own[] = "attributes:\n"
 			  "  - {name: address, key: [ip], limit: 3/hour}\n"
 			  "  - {name: net, key: [{attribute: ip, ipv4: 24, ipv6: 48}], limit: 10/s}\n"
 			  "  - {name: one, key: [user], limit: 10/s}\n"
+			  "  - {name: where, key: [path], match: {where: 'yes'}, limit: 10/s}\n"
 			  "  - {name: three, key: [user, ip, path], limit: 2/hour, mode: shadow}\n";
 static const char envoys[] = "domain: shop\n"
 			     "descriptors:\n"

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {"docs/serve.md": ("commands", "errors"), "docs/http.md": ("routes", "refusals"),
+PAGES = {"docs/serve.md": ("commands", "roles", "errors"), "docs/http.md": ("routes", "refusals"),
          "docs/metrics.md": ("metrics",)}  # in the order of printing
 BETWEEN = re.compile(r"(<!-- (\w+): made from .*? -->\n\n)(.*?)(\n\n<!-- end -->)", re.DOTALL)
 # An error that is written where it is said, instead of in src/engine/errors.h.

@@ -377,7 +377,7 @@ async function aTokenIsAskedFor() {
 		await give("a-wrong-token");
 		await page.getByText("The server does not know this token.").waitFor();
 		await give("the-token-of-bob-0123456789");
-		await page.getByText("The user of this token does not have the role admin.").waitFor();
+		await page.getByText("The user of this token does not have the role read.").waitFor();
 		await page.keyboard.press("Escape");
 		await page.getByRole("button", { name: "Give a token" }).click();
 		await give("the-token-of-ann-0123456789");

@@ -16,7 +16,7 @@ static const struct weir__node *read_text(struct weir__pool *pool, const char *t
 	struct weir__diagnostics diagnostics = { "f", keep_line, NULL, 0 };
 
 	line[0] = '\0';
-	*pool = weir__pool_of(1 << 20);
+	*pool = weir__pool_of(16 << 20);
 	return weir__document_read(pool, weir__slice_of(text), &diagnostics);
 }
 
@@ -46,6 +46,32 @@ static void nothing_is_an_empty_map(void)
 
 	CHECK(root && root->kind == WEIR__NODE_MAP && root->n == 0);
 	weir__pool_free(&pool);
+}
+
+/* A key is found again in a short map and in a long one, wherever the first was. */
+static void long_maps(void)
+{
+	static const unsigned members[] = { 2, 63, 64, 65, 1000, 16384, 16385 };
+	static char text[16385 * 16];
+
+	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+		for (unsigned again = 0; again < members[i]; again += 1 + members[i] / 3) {
+			const bool is_long = members[i] > 16384;
+			struct weir__pool pool;
+			char expected[96];
+			size_t n = 0;
+
+			for (unsigned j = 0; j + 1 < members[i]; j++)
+				n += (size_t)snprintf(text + n, sizeof(text) - n, "k%u: 1\n", j);
+			(void)snprintf(text + n, sizeof(text) - n, "k%u: 1\n", again);
+			CHECK_EQ(read_text(&pool, text) != NULL, !is_long);
+			(void)snprintf(expected, sizeof(expected), "f:%u:1: 'k%u' again; it was given in line %u",
+				       members[i], again, again + 1);
+			CHECK_TEXT(line, is_long                 ? "f:16385:1: more than 16384 keys in one map" :
+					 again + 1 == members[i] ? "" :
+								   expected);
+			weir__pool_free(&pool);
+		}
 }
 
 static void what_is_refused(void)
@@ -89,5 +115,5 @@ static void depth_and_memory_are_bounded(void)
 	weir__pool_free(&pool);
 }
 
-TESTS(TEST(trees_know_where_they_are), TEST(nothing_is_an_empty_map), TEST(what_is_refused),
+TESTS(TEST(trees_know_where_they_are), TEST(nothing_is_an_empty_map), TEST(long_maps), TEST(what_is_refused),
       TEST(depth_and_memory_are_bounded))

@@ -7,7 +7,7 @@ static struct weir__loop loops[3];
 
 static struct weir__accepted of(int socket)
 {
-	return (struct weir__accepted){ socket, WEIR__PROTOCOL_RESP, NULL };
+	return (struct weir__accepted){ socket, WEIR__SERVICE_RESP, NULL };
 }
 
 static struct weir__accept_balancer *balancer_of(uint32_t n)
@@ -63,7 +63,7 @@ static void who_is_handed_something_is_woken(void)
 	CHECK(loops[1].was_woken);
 	CHECK_EQ(weir__accept_balancer_take(balancer, 1, accepted), 1);
 	CHECK_EQ(accepted[0].socket, 8);
-	CHECK(accepted[0].protocol == WEIR__PROTOCOL_RESP);
+	CHECK(accepted[0].service == WEIR__SERVICE_RESP);
 	end(balancer, 2);
 }
 

@@ -94,6 +94,7 @@ def everything(client, request):
 
 def plain(answers):
     """What a server calls itself, and the number of a connection, differ."""
+    answers = re.sub(rb"(-NOPERM [^\r:]* command): it needs the role [^\r]*", rb"\1", answers)  # Redis has no roles
     answers = re.sub(rb"\$\d+\r\n(?:weir|redis)\r\n\$7\r\nversion\r\n\$\d+\r\n[\d.]+\r\n", b"(who)", answers)
     return re.sub(rb"\$2\r\nid\r\n:\d+\r\n", b"(id)", answers)
 
@@ -202,8 +203,9 @@ def strangers_are_owed_little():
 
 def roles_are_asked_for():
     limit = "3/5000day fixed_window"
-    reset, denied = bulks("WEIR.RESET", "k", limit), b"-NOPERM this user has no permissions to run the 'weir.reset' command\r\n"
-    config = b"-NOPERM this user has no permissions to run the 'config|get' command\r\n"
+    denied = b"-NOPERM this user has no permissions to run the 'weir.reset' command: it needs the role operate, and web has decide\r\n"
+    config = b"-NOPERM this user has no permissions to run the 'config|get' command: it needs the role read, and web has decide\r\n"
+    reset = bulks("WEIR.RESET", "k", limit)
     web, ops = bulks("AUTH", "web", "s3cret-of-web"), bulks("AUTH", "ops", "s3cret of ops")
     with weir(USERS) as one, one.connect() as client:
         expect(client, web + reset + bulks("CONFIG", "GET", "keys"), b"+OK\r\n" + denied + config)
@@ -251,14 +253,76 @@ def wrong_passwords_are_counted_and_told():
     assert "s3cret" not in "".join(lines), lines
 
 
-def who_decides_may_give_back_and_fills_no_log():
+ROLES = """
+users:
+  d: {password: p, token: d-token}
+  d2: {password: p, role: decide}
+  o: {password: p, roles: [operate]}
+  r: {password: p, role: read}
+  od: {password: p, roles: [decide, operate]}
+  a: {password: p, role: admin}
+"""
+LIMIT = "9/5000day fixed_window"
+# What each command needs; every one is valid, and would be done.
+COMMANDS = [
+    ({"d", "d2", "od", "a"}, ("WEIR.TAKE", "k", LIMIT)), ({"d", "d2", "od", "a"}, ("WEIR.PEEK", "k", LIMIT)),
+    ({"d", "d2", "od", "a"}, ("WEIR.UPTO", "k", LIMIT, 1)), ({"d", "d2", "od", "a"}, ("WEIR.ALL", "k", LIMIT, 0)),
+    ({"d", "d2", "od", "a"}, ("CL.THROTTLE", "k", 9, 1, 86400)), ({"d", "d2", "od", "a"}, ("THROTTLE", "k", 9, 1, 86400)),
+    ({"d", "d2", "od", "a"}, ("WEIR.CHECK", "user", "ann")), ({"o", "od", "a"}, ("WEIR.REFUND", "k", LIMIT, 1)),
+    ({"od", "a"}, ("CL.THROTTLE", "k", 9, 1, 86400, -1)), ({"o", "od", "a"}, ("WEIR.RESET", "k", LIMIT)),
+    ({"o", "od", "a"}, ("WEIR.CHANGE", "per-user", "7/hour")), ({"r", "a"}, ("WEIR.INSPECT", "k", LIMIT)),
+    ({"r", "a"}, ("WEIR.LIVE",)), ({"r", "a"}, ("WEIR.EXPLAIN", "user", "ann")), ({"r", "a"}, ("CONFIG", "GET", "keys")),
+    ({"a"}, ("WEIR.RELOAD",)), ({"d", "d2", "o", "r", "od", "a"}, ("WEIR.LIMITS",)),
+    ({"d", "d2", "o", "r", "od", "a"}, ("INFO", "clients")), ({"d", "d2", "o", "r", "od", "a"}, ("PING",)),
+]
+
+
+def every_role_does_its_part():
+    policy = "limits:\n  - name: per-user\n    key: user\n    limit: 9/hour\n"
+    with weir(ROLES + policy) as one:
+        for name in ("d", "d2", "o", "r", "od", "a"):
+            for may, words in COMMANDS:
+                with one.connect() as client:
+                    client.sendall(bulks("AUTH", name, "p") + bulks(*words) + bulks("QUIT"))
+                    reply = receive_all(client)[len(b"+OK\r\n"):]
+                assert reply.startswith(b"-NOPERM ") == (name not in may), (name, words, reply)
+                assert name in may or b", and " + name.encode() + b" has " in reply, reply
+                assert not reply.startswith(b"-") or name not in may, (name, words, reply)
+            with one.connect() as client:  # none of a transaction is run, if one of it is denied
+                expect(client, bulks("AUTH", name, "p") + bulks("MULTI"), b"+OK\r\n+OK\r\n")
+                client.sendall(bulks("WEIR.RESET", "k", LIMIT) + bulks("EXEC") + bulks("QUIT"))
+                assert (b"-EXECABORT" in receive_all(client)) == (name not in ("o", "od", "a")), name
+
+
+def holds_are_settled_by_their_owner():
+    def reply(name, *words):
+        with one.connect() as client:
+            client.sendall(bulks("AUTH", name, "p") + bulks(*words) + bulks("QUIT"))
+            return receive_all(client)[len(b"+OK\r\n"):-len(b"+OK\r\n")]
+
+    with weir(ROLES) as one:
+        never = reply("d2", "WEIR.SETTLE", "never", 1)
+        assert never.startswith(b"-NOHOLD "), never
+        assert reply("d", "WEIR.HOLD", "h1", "k", LIMIT, 4, 60000).startswith(b"*7\r\n:1\r\n")
+        for words in (("WEIR.SETTLE", "h1", 0), ("WEIR.RELEASE", "h1")):
+            assert reply("d2", *words) == never, words
+        assert reply("r", "WEIR.RELEASE", "h1").startswith(b"-NOPERM ")
+        assert reply("d2", "WEIR.HOLD", "h1", "k", LIMIT, 4, 60000).startswith(b"-")  # it is not repeated for others
+        assert reply("d", "WEIR.HOLD", "h1", "k", LIMIT, 4, 60000).startswith(b"*7\r\n:1\r\n")
+        assert reply("d", "WEIR.SETTLE", "h1", 1).startswith(b"*8\r\n:4\r\n:1\r\n:0\r\n:3\r\n")
+        assert reply("d2", "WEIR.SETTLE", "h1", 1) == never  # also once it is settled
+        assert reply("d", "WEIR.HOLD", "h2", "k", LIMIT, 4, 60000).startswith(b"*7\r\n:1\r\n")
+        assert reply("o", "WEIR.RELEASE", "h2").startswith(b"*8\r\n:4\r\n:0\r\n:0\r\n:4\r\n")
+
+
+def refunds_are_logged():
     limit = "3/5000day fixed_window"
     with weir(USERS) as one:
-        for who, secret in (("web", "s3cret-of-web"), ("ops", "s3cret of ops")):
+        for who, secret, n in (("web", "s3cret-of-web", 1), ("ops", "s3cret of ops", 2)):
             with one.connect() as client:
                 client.sendall(bulks("AUTH", who, secret) + bulks("WEIR.TAKE", "k", limit) + bulks("WEIR.REFUND", "k", limit, 1)
                                + bulks("QUIT"))
-                assert receive_all(client).count(b"*7\r\n:1\r\n") == 2
+                assert receive_all(client).count(b"*7\r\n:1\r\n") == n
         assert one.end() == 0
         lines = [line for line in one.process.stderr.read().decode().splitlines() if " key_refunded " in line]
     assert len(lines) == 1 and " user=ops " in lines[0], lines
@@ -328,7 +392,7 @@ def settings_are_shown():
 def patterns_are_those_of_redis():
     """Names of settings are keys of a Redis: KEYS matches as CONFIG GET does."""
     dice = random.Random(SEED)
-    names = ["listen", "http", "keys", "arena", "inline_share", "shared", "file", "overcommit", "workers", "spin", "connections", "connections_per_address", "client_memory", "idle", "http_idle", "socket_mode", "header_time",
+    names = ["listen", "http", "metrics_listen", "metrics_open", "denial_reveals", "denial_body", "denial_type", "keys", "arena", "inline_share", "shared", "file", "overcommit", "workers", "spin", "connections", "connections_per_address", "client_memory", "idle", "http_idle", "socket_mode", "header_time",
              "ratelimit_headers", "trusted_proxies", "authorize_headers", "allowed_hosts", "output", "stall", "end_delay", "drain", "keep_pid", "pid_file", "core_dumps", "holds", "policy", "policy_copy", "envoy_counts", "limits_max", "users",
              "store", "store_budget", "on_store_failure", "deferred_memory", "service", "observe", "top_keys", "trace_to", "trace_one_in",
              "log_format", "log_rejections", "log_rejections_limit", "auth_limit", "save", "appendonly"]
@@ -362,8 +426,8 @@ def redis_benchmark_asks_without_a_warning():
 
 TESTS = [answers_are_those_of_redis_without_a_default_user, answers_are_those_of_redis_with_a_default_user,
          answers_are_those_of_redis_without_users, lists_of_commands_are_those_of_redis, strangers_are_capped_as_in_redis, hashes_are_those_of_redis,
-         nothing_is_decided_for_strangers, strangers_are_owed_little, roles_are_asked_for,
-         wrong_passwords_are_counted_and_told, who_decides_may_give_back_and_fills_no_log, redis_cli_passes,
+         nothing_is_decided_for_strangers, strangers_are_owed_little, roles_are_asked_for, every_role_does_its_part, holds_are_settled_by_their_owner,
+         wrong_passwords_are_counted_and_told, refunds_are_logged, redis_cli_passes,
          others_reach_it_only_with_users, secrets_are_told_to_nobody, settings_are_shown, patterns_are_those_of_redis,
          redis_benchmark_asks_without_a_warning]
 

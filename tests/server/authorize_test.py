@@ -8,11 +8,15 @@ import contextlib
 import http.client
 import json
 import os
+import re
+import signal
 import socket
+import subprocess
 import sys
 import tempfile
 
 from daemon import TIMEOUT_S, daemon, run
+from resp_client import until
 from http_test import WEIR, ask, ask_json, client_of, policy_daemon
 
 # A limit for each attribute that is to be seen: what is left of its key tells what the key was.
@@ -227,12 +231,88 @@ def values_that_do_not_fit_are_refused():
         assert status == 200, status
 
 
+SHADOWED = """limits:
+  - {name: decides, key: [ip], limit: 1/5000day fixed_window}
+  - {name: secret-shadow, key: [ip], limit: 1/5000day fixed_window, mode: shadow}
+  - {name: secret-other, limit: 100/5000day fixed_window}
+"""
+
+
+def visitors_learn_of_the_limit_that_decided():
+    """Neither of others nor of limits in shadow, unless it is set; services at /v1/check do."""
+    secrets = ("secret", "shadow", '"limits"')
+    for options, is_all in (((), False), (("--denial-reveals", "decided"), False), (("--denial-reveals", "all"), True)):
+        with policy_daemon("--ratelimit_headers", "both", *options, policy=SHADOWED) as one:
+            client = client_of(one)
+            for target, statuses in (("/v1/authorize", (200, 429)), ("/v1/authorize?deny=403", (403,))):
+                for status in statuses:
+                    found, headers, answer = authorize(client, target=target)
+                    told = json.dumps(headers) + json.dumps(answer)
+                    assert found == status and answer["decided_by"] == "decides", (found, answer)
+                    assert any(word in told for word in secrets) == is_all, (options, told)
+                    assert ("shadow_denied" in answer) == ("limits" in answer) == is_all, answer
+            _, _, answer = ask_json(client, "GET", "/v1/check?ip=127.0.0.1")
+            assert answer["limits"] == 3 and answer["shadow_denied"] == 1, answer
+
+
+@contextlib.contextmanager
+def with_body(text, *options):
+    with tempfile.TemporaryDirectory(prefix="weir-denial-") as folder:
+        path = os.path.join(folder, "denial.html")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        with policy_daemon("--denial-body", path, *options, policy=SHADOWED) as one:
+            yield one, path
+
+
+def bodies_are_made_of_a_template():
+    html = "<p>{limit}: {remaining} of {quota} left, in {retry_after} s</p>"
+    with with_body(html) as (one, path):
+        client = client_of(one)
+        assert authorize(client)[0] == 200
+        for target, wanted in (("/v1/authorize", 429), ("/v1/authorize?deny=403", 403)):
+            status, headers, content = ask(client, "GET", target)
+            found = re.fullmatch(r"<p>decides: 0 of 1 left, in (\d+) s</p>", content.decode())
+            assert status == wanted and found and found[1] == headers["retry-after"], (status, content)
+            assert headers["content-type"] == "text/html; charset=utf-8", headers
+        assert json.loads(headers["weir-problem"])["decided_by"] == "decides"  # for nginx, which passes on no body
+        status, headers, content = ask(client, "HEAD", "/v1/authorize")
+        assert status == 429 and content == b"" and headers["content-type"] == "text/html; charset=utf-8", headers
+        status, headers, _ = ask_json(client, "GET", "/v1/check?ip=127.0.0.1")  # for services
+        assert status == 429 and headers["content-type"] == "application/problem+json", headers
+        for text, said, content in (("second {quota}", "denial_body has changed", b"second 1"), ("{nothing}", "unknown variable {nothing}", b"second 1")):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            one.process.send_signal(signal.SIGHUP)
+            until(lambda: said in one.said(), said)
+            assert ask(client, "GET", "/v1/authorize")[2] == content
+    with with_body('{"error": "{limit}", "retry": {retry_after}}', "--denial-type", "application/json") as (one, _):
+        client = client_of(one)
+        assert authorize(client)[0] == 200
+        status, headers, answer = authorize(client)
+        assert status == 429 and headers["content-type"] == "application/json" and answer["error"] == "decides", answer
+
+
+def wrong_templates_are_errors():
+    with tempfile.TemporaryDirectory(prefix="weir-denial-") as folder:
+        path = os.path.join(folder, "body")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("a\n{visitor}\n")
+        for options, said in ((("--denial-body", path), f"--denial-body: {path}:2: unknown variable {{visitor}}; use {{limit}}, "),
+                              (("--denial-body", path + "x"), f"--denial-body: {path}x: No such file"),
+                              (("--denial-type", "html"), "--denial-type: use a media type")):
+            done = subprocess.run([WEIR, "serve", "--listen", "127.0.0.1:0", "--http", "none", *options], capture_output=True, text=True,
+                                  timeout=TIMEOUT_S, check=False)
+            assert done.returncode == 2 and said in done.stderr, (options, done)
+
+
 def main():
     return run([(test.__name__.replace("_", " "), test) for test in (
         parts_are_read_as_proxies_name_them, the_method_of_the_question_is_not_that_of_the_request,
         what_is_said_twice_is_the_same_twice, chains_are_read_from_the_right, who_is_no_proxy_is_not_believed,
         a_path_is_a_proxy, callers_may_have_ipv6, headers_are_attributes, nginx_is_told_403, the_longest_names_fit,
-        without_a_policy_it_says_so, values_that_do_not_fit_are_refused)])
+        without_a_policy_it_says_so, values_that_do_not_fit_are_refused, visitors_learn_of_the_limit_that_decided,
+        bodies_are_made_of_a_template, wrong_templates_are_errors)])
 
 
 if __name__ == "__main__":

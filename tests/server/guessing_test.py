@@ -145,6 +145,21 @@ def proxies_are_seen_through():
         assert statuses == [401] * BURST + [429] * 3, statuses
 
 
+def invented_addresses_do_not_help():
+    """Loopback is a trusted proxy by default, and has 16 million addresses."""
+    with server("1/day burst 1") as one:
+        with contextlib.closing(http_client(one, "127.0.1.1")) as client:
+            statuses = [ask(client, "guess", f"10.0.{i // 256}.{i % 256}").status for i in range(130)]
+        assert statuses == [401] * 100 + [429] * 30, statuses
+        for i in range(20):
+            with contextlib.closing(http_client(one, f"127.0.2.{i}")) as client:
+                assert ask(client, "guess").status == 429
+            assert guesses(one, f"127.0.3.{i}", 2).count(LIMITED) == 1
+    with server("1/day burst 1") as one:
+        checked = sum(guesses(one, f"127.0.{i // 100}.{i % 100 + 1}", 1).count(WRONG) for i in range(130))
+        assert checked == 100, checked
+
+
 def by_default_people_do_not_meet_it():
     with server(None) as one:
         got = guesses(one, "127.0.1.1", 50)
@@ -160,6 +175,7 @@ TESTS = [
     ("Unix sockets are one address", unix_sockets_are_one_address),
     ("over HTTP", over_http),
     ("proxies are seen through", proxies_are_seen_through),
+    ("invented addresses do not help", invented_addresses_do_not_help),
     ("by default people do not meet it", by_default_people_do_not_meet_it),
 ]
 

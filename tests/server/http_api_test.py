@@ -445,23 +445,42 @@ def settings_are_not_shown():
 
 
 def roles_are_kept():
-    settings = "users:\n  app: {role: decide, token: app-token-1}\n  ops: {role: admin, token: ops-token-1}\n"
-    admin = [("DELETE", "/v1/keys/1%2Fs/a", None), ("PUT", "/v1/limits/writes", {"limit": "6/hour"}),
-             ("GET", "/v1/explain?ip=10.0.0.1", None), ("GET", "/v1/policy", None), ("PUT", "/v1/policy", "limits: []")]
-    both = [("POST", "/v1/take", {"limit": "1/s", "key": "a"}), ("GET", "/v1/keys/1%2Fs/a", None), ("GET", "/v1/limits", None),
-            ("POST", "/v1/policy/validate", POLICY)]
+    settings = "users:\n" + "".join(f"  {name}: {{role: {name}, token: {name}-token}}\n"
+                                    for name in ("decide", "operate", "read", "admin"))
+    take = {"limit": "9/hour", "key": "a"}
+    rows = [
+        (["decide"], ("POST", "/v1/take", take)), (["decide"], ("POST", "/v1/take", {**take, "mode": "peek"})),
+        (["decide"], ("POST", "/v1/take", {"all": [take]})), (["decide"], ("GET", "/v1/check?ip=10.0.0.1", None)),
+        (["operate"], ("POST", "/v1/take", {**take, "mode": "refund"})),
+        (["operate"], ("POST", "/v1/take", [{**take, "mode": "refund"}])),
+        ([], ("POST", "/v1/take", [{**take, "mode": "refund"}, take])),  # nobody here but admin may do both
+        (["read"], ("GET", "/v1/keys/9%2Fhour/a", None)), (["operate"], ("DELETE", "/v1/keys/9%2Fhour/a", None)),
+        (["operate"], ("PUT", "/v1/limits/writes", {"limit": "6/hour"})), (["read"], ("GET", "/v1/explain?ip=10.0.0.1", None)),
+        (["read"], ("GET", "/v1/live", None)), (["read"], ("GET", "/v1/live/key?ip=10.0.0.1", None)),
+        (["decide", "operate", "read"], ("GET", "/v1/limits", None)),
+        (["decide", "operate", "read"], ("POST", "/v1/policy/validate", POLICY)), ([], ("GET", "/v1/policy", None)),
+        ([], ("PUT", "/v1/policy", "limits: []"))]
     with serving(POLICY, settings) as (one, stranger, _):
-        app, ops = Asker(one, "app-token-1"), Asker(one, "ops-token-1")
-        for request in both:
+        for may, request in rows:
             stranger.bad(401, "Authorization: Bearer", *request)
-            app.good(*request)
-        for request in admin:
-            stranger.bad(401, "Authorization: Bearer", *request)
-            app.bad(403, "admin", *request)
-            ops.good(*request)
+            for name in ("decide", "operate", "read", "admin"):
+                asker = Asker(one, f"{name}-token")
+                if name in may or name == "admin":
+                    asker.good(*request)
+                else:
+                    asker.bad(403, f"and {name} has {name}", *request)
+        for name, hold in (("decide", "h1"), ("admin", "h2")):
+            Asker(one, f"{name}-token").good("POST", "/v1/hold", {"id": hold, "key": "b", "limit": "9/hour", "cost": 2, "ttl_ms": 60000})
+        decide = Asker(one, "decide-token")
+        never = decide("POST", "/v1/release", {"id": "never"})
+        assert never[0] == 404 and decide("POST", "/v1/release", {"id": "h2"}) == never
+        assert decide("POST", "/v1/settle", {"id": "h2", "actual": 1}) == never
+        assert decide.good("POST", "/v1/release", {"id": "h1"})["refunded"] == 2
+        assert Asker(one, "operate-token").good("POST", "/v1/release", {"id": "h2"})["refunded"] == 2
         for target in ("/health", "/healthcheck", "/healthz", "/readyz", "/openapi.json"):
             assert stranger.raw("GET", target)[0] == 200, target
-        assert stranger.raw("GET", "/metrics")[0] == 401 and app.raw("GET", "/metrics")[0] == 200
+        for token, status in (("no-token", 401), ("decide-token", 403), ("operate-token", 403), ("read-token", 200)):
+            assert Asker(one, token).raw("GET", "/metrics")[0] == status, token
 
 
 def without_a_policy_that_is_told():

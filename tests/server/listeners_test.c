@@ -68,7 +68,7 @@ void freeaddrinfo(struct addrinfo *all)
 static void sites_of(uint32_t sockets)
 {
 	listeners = (struct weir__listeners){ .n = 1 };
-	listeners.at[0] = (struct weir__listen_address){ .protocol = WEIR__PROTOCOL_HTTP, .n = sockets };
+	listeners.at[0] = (struct weir__listen_address){ .service = WEIR__SERVICE_HTTP, .n = sockets };
 	for (uint32_t i = 0; i < sockets; i++)
 		listeners.at[0].sockets[i] = (int)i;
 }
@@ -94,9 +94,9 @@ static void all_sockets_are_listened_at(void)
 		}
 }
 
-static void inherit(size_t i, enum weir__protocol protocol, const char *asked, const char *name, uint32_t n)
+static void inherit(size_t i, enum weir__service service, const char *asked, const char *name, uint32_t n)
 {
-	inherited.at[i] = (struct weir__listen_address){ .protocol = protocol, .n = n };
+	inherited.at[i] = (struct weir__listen_address){ .service = service, .n = n };
 	for (uint32_t j = 0; j < n; j++)
 		inherited.at[i].sockets[j] = (int)(1000 * (i + 1) + j);
 	memcpy(inherited.at[i].setting, asked, strlen(asked) + 1);
@@ -108,15 +108,15 @@ static void inherit(size_t i, enum weir__protocol protocol, const char *asked, c
 static void words_tell_which_is_which(void)
 {
 	listeners = (struct weir__listeners){ .n = 0 };
-	inherit(0, WEIR__PROTOCOL_RESP, "127.0.0.1:0", "127.0.0.1:1001", 2);
-	inherit(1, WEIR__PROTOCOL_HTTP, "127.0.0.1:0", "127.0.0.1:1002", 3);
-	inherit(2, WEIR__PROTOCOL_RESP, "127.0.0.1:0", "127.0.0.1:1003", 2);
-	inherit(3, WEIR__PROTOCOL_RESP, "./socket", "./socket", 1);
-	inherit(4, WEIR__PROTOCOL_RESP, "./gone", "./gone", 1);
-	CHECK(weir__listeners_open(&listeners, &inherited, WEIR__PROTOCOL_RESP, "./socket", 2) == 0);
-	CHECK(weir__listeners_open(&listeners, &inherited, WEIR__PROTOCOL_RESP, "127.0.0.1:0", 2) == 0);
-	CHECK(weir__listeners_open(&listeners, &inherited, WEIR__PROTOCOL_RESP, "127.0.0.1:0", 1) == 0);
-	CHECK(weir__listeners_open(&listeners, &inherited, WEIR__PROTOCOL_HTTP, "127.0.0.1:0", 2) == 0);
+	inherit(0, WEIR__SERVICE_RESP, "127.0.0.1:0", "127.0.0.1:1001", 2);
+	inherit(1, WEIR__SERVICE_HTTP, "127.0.0.1:0", "127.0.0.1:1002", 3);
+	inherit(2, WEIR__SERVICE_RESP, "127.0.0.1:0", "127.0.0.1:1003", 2);
+	inherit(3, WEIR__SERVICE_RESP, "./socket", "./socket", 1);
+	inherit(4, WEIR__SERVICE_RESP, "./gone", "./gone", 1);
+	CHECK(weir__listeners_open(&listeners, &inherited, WEIR__SERVICE_RESP, "./socket", 2) == 0);
+	CHECK(weir__listeners_open(&listeners, &inherited, WEIR__SERVICE_RESP, "127.0.0.1:0", 2) == 0);
+	CHECK(weir__listeners_open(&listeners, &inherited, WEIR__SERVICE_RESP, "127.0.0.1:0", 1) == 0);
+	CHECK(weir__listeners_open(&listeners, &inherited, WEIR__SERVICE_HTTP, "127.0.0.1:0", 2) == 0);
 	CHECK_EQ(listeners.n, 4);
 	CHECK_EQ(listeners.at[0].sockets[0], 4000);
 	CHECK_TEXT(listeners.at[1].name, "127.0.0.1:1001");
@@ -130,10 +130,10 @@ static void words_tell_which_is_which(void)
 static void more_workers_get_sockets_at_the_same_port(void)
 {
 	listeners = inherited = (struct weir__listeners){ .n = 0 };
-	CHECK(weir__listeners_open(&listeners, &inherited, WEIR__PROTOCOL_RESP, "127.0.0.1:0", 1) == 0);
+	CHECK(weir__listeners_open(&listeners, &inherited, WEIR__SERVICE_RESP, "127.0.0.1:0", 1) == 0);
 	inherited = listeners;
 	listeners.n = 0;
-	CHECK(weir__listeners_open(&listeners, &inherited, WEIR__PROTOCOL_RESP, "127.0.0.1:0", 3) == 0);
+	CHECK(weir__listeners_open(&listeners, &inherited, WEIR__SERVICE_RESP, "127.0.0.1:0", 3) == 0);
 	CHECK_EQ(listeners.at[0].n, 3);
 	CHECK_EQ(listeners.at[0].sockets[0], inherited.at[0].sockets[0]);
 	CHECK_TEXT(listeners.at[0].name, inherited.at[0].name);
@@ -145,7 +145,7 @@ static void more_workers_get_sockets_at_the_same_port(void)
 static int open_here(uint32_t workers)
 {
 	listeners = (struct weir__listeners){ .n = 0 };
-	return weir__listeners_open(&listeners, &inherited, WEIR__PROTOCOL_RESP, "here:0", workers);
+	return weir__listeners_open(&listeners, &inherited, WEIR__SERVICE_RESP, "here:0", workers);
 }
 
 static bool is_at(size_t i, const char *host)
@@ -239,16 +239,16 @@ static void paths_have_the_mode(void)
 	(void)snprintf(path, sizeof(path), "%s/socket", folder);
 	listeners = (struct weir__listeners){ .mode = 0640 };
 	inherited = (struct weir__listeners){ .n = 0 };
-	CHECK_EQ(weir__listeners_open(&listeners, &inherited, WEIR__PROTOCOL_HTTP, path, 2), 0);
+	CHECK_EQ(weir__listeners_open(&listeners, &inherited, WEIR__SERVICE_HTTP, path, 2), 0);
 	CHECK_EQ(mode_of(path), 0640);
 	inherited = listeners;
 	listeners = (struct weir__listeners){ .mode = 0606 };
-	CHECK_EQ(weir__listeners_open(&listeners, &inherited, WEIR__PROTOCOL_HTTP, path, 2), 0);
+	CHECK_EQ(weir__listeners_open(&listeners, &inherited, WEIR__SERVICE_HTTP, path, 2), 0);
 	CHECK(listeners.at[0].is_inherited);
 	CHECK_EQ(mode_of(path), 0606);
 	inherited = listeners;
 	listeners = (struct weir__listeners){ .mode = 0 };
-	CHECK_EQ(weir__listeners_open(&listeners, &inherited, WEIR__PROTOCOL_HTTP, path, 2), 0);
+	CHECK_EQ(weir__listeners_open(&listeners, &inherited, WEIR__SERVICE_HTTP, path, 2), 0);
 	CHECK_EQ(mode_of(path), 0606);
 	weir__listeners_close(&listeners);
 	CHECK(rmdir(folder) == 0);

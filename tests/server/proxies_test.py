@@ -9,6 +9,7 @@ be busy."""
 
 import contextlib
 import http.server
+import json
 import os
 import re
 import shutil
@@ -230,6 +231,25 @@ def what_a_request_is_cannot_be_spoofed(stage):
             answer = stage.ask(client, "POST", "/a/..//%6frders/8?x", [(begin + name, value)], body=b"spoofed")
             check_told(answer, "orders")
     assert stage.ask(client, "GET", "/orders/7")[0] == 200
+
+
+def templates_are_passed_on(configure):
+    """Of nginx the client gets the problem instead: auth_request drops bodies."""
+    with tempfile.TemporaryDirectory(prefix="weir-proxies-") as folder:
+        path = os.path.join(folder, "denial.json")
+        with open(path, "w", encoding="ascii") as file:
+            file.write('{"sorry": "{limit}", "again in": {retry_after}}')
+        with staged(configure, users=f"\ndenial_body: {path}\ndenial_type: application/json\n") as stage:
+            client = next(clients)
+            for _ in range(20):
+                assert stage.ask(client)[0] == 200
+            answer = stage.ask(client)
+            if configure is nginx:
+                check_told(answer, "per-client")
+                return
+            status, headers, body = answer
+            assert status == 429 and headers["content-type"] == "application/json", answer
+            assert json.loads(body) == {"sorry": "per-client", "again in": int(headers["retry-after"])}, answer
 
 
 def keys_are_limited(stage):
@@ -470,6 +490,8 @@ def main():
     tests += [("nginx, with a deny of its own", refuses_by_itself), ("nginx keeps its connection", keeps_its_connection), ("caddy, in its short form", works_in_short)]
     tests += [(f"{configure.__name__}, with a token", lambda configure=configure: says_who_it_is(configure))
               for configure in WITH_TOKEN]
+    tests += [(f"{configure.__name__}, with a template", lambda configure=configure: templates_are_passed_on(configure))
+              for configure in WITHOUT]
     return run(tests)
 
 

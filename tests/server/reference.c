@@ -16,6 +16,15 @@ static void print_cell(const char *text)
 	}
 }
 
+/* Which role it needs, unless decide will do. */
+static void print_roles_of(enum weir__operation operation)
+{
+	char roles[WEIR__ROLES_TEXT];
+
+	if (!weir__operation_is_common(operation) && weir__operation_write_roles(operation, "` or `", roles) > 0)
+		printf(", `%s`", roles);
+}
+
 static void print_command(const struct weir__command_row *row)
 {
 	char name[WEIR__COMMAND_NAME_SIZE];
@@ -23,17 +32,57 @@ static void print_command(const struct weir__command_row *row)
 	weir__write_capitals(row->name, name);
 	printf("| `%s%s", name, *row->usage ? " " : "");
 	print_cell(row->usage);
-	printf("`%s | ", weir__operation_needs_admin(row->operation) ? ", `admin`" : "");
+	printf("`");
+	print_roles_of(row->operation);
+	printf(" | ");
 	print_cell(row->does);
 	printf(" |\n");
 }
 
 static void print_route(const struct weir__route *row)
 {
-	printf("| `%s %s`%s | ", llhttp_method_name(row->method), row->path,
-	       weir__operation_needs_admin(row->operation) ? ", `admin`" : "");
+	printf("| `%s %s`", llhttp_method_name(row->method), row->path);
+	print_roles_of(row->operation);
+	printf(" | ");
 	print_cell(row->does);
 	printf(" |\n");
+}
+
+/* Admin may use everything, so its row has only what no other role may. */
+static bool is_of_role(enum weir__operation operation, unsigned role)
+{
+	const unsigned roles = weir__operation_roles(operation);
+
+	return role == 0 || role == WEIR__ROLE_ADMIN ? roles == role : (roles & role) != 0;
+}
+
+/* A row for each role, and one for what every user may use. */
+static void print_roles(void)
+{
+	static const unsigned roles[] = { 0, WEIR__ROLE_DECIDE, WEIR__ROLE_OPERATE, WEIR__ROLE_READ, WEIR__ROLE_ADMIN };
+
+	printf("\n| role | RESP | HTTP |\n|---|---|---|\n");
+	for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
+		char name[WEIR__ROLES_TEXT], capitals[WEIR__COMMAND_NAME_SIZE];
+		const char *between = "";
+
+		printf("| %s | ", weir__roles_write(roles[i], "", name) > 0 ? name : "any");
+		for (size_t j = 0; j < weir__command_rows_n; j++)
+			if (is_of_role(weir__command_rows[j].operation, roles[i])) {
+				weir__write_capitals(weir__command_rows[j].name, capitals);
+				printf("%s`%s`", between, capitals);
+				between = ", ";
+			}
+		printf(" | ");
+		between = "";
+		for (size_t j = 0; j < weir__routes_n; j++)
+			if (is_of_role(weir__routes[j].operation, roles[i])) {
+				printf("%s`%s %s`", between, llhttp_method_name(weir__routes[j].method),
+				       weir__routes[j].path);
+				between = ", ";
+			}
+		printf(" |\n");
+	}
 }
 
 static void print_http(void)
@@ -81,6 +130,7 @@ int main(void)
 	printf("| command | answer |\n|---|---|\n");
 	for (size_t i = 0; i < weir__command_rows_n; i++)
 		print_command(&weir__command_rows[i]);
+	print_roles();
 	printf("\n| error | when |\n|---|---|\n");
 	for (size_t i = 0; i < WEIR__ERRORS_N; i++) {
 		printf("| `%s%s` | ", weir__error_rows[i].text, weir__error_rows[i].detail);

@@ -40,6 +40,7 @@ static struct told *read_all(const char *config, const char *variable, const cha
 	free(told.errors);
 	told.errors = NULL;
 	errors = open_memstream(&told.errors, &size);
+	weir__settings_fini(&told.settings);
 	weir__settings_init(&told.settings, errors);
 	if (config) {
 		write_config(config);
@@ -345,7 +346,8 @@ static void the_environment_names_the_file(void)
 #define KEYS_RIGHT "use a whole number from 1 to 10000000000, written as 1000, 500k or 5m\n"
 #define UNKNOWN(place)                                                                                                 \
 	"FILE:" place                                                                                                  \
-	": users.web: found an unknown key; use password, password_file or sha256, token or token_sha256, and role\n"
+	": users.web: found an unknown key; use password, password_file or sha256, token or token_sha256, roles and key_prefix\n"
+#define PREFIX_RIGHT "use 1 to 31 letters, digits and . _ @ -, then a slash, as in acme/\n"
 #define WHERE_RIGHT "use HOST:PORT or the path of a socket, such as 127.0.0.1:6380, [::1]:6380 or ./socket\n"
 
 /* Of a file, FILE stands for its path. */
@@ -411,8 +413,8 @@ static const struct {
 	  { NULL },
 	  "FILE:8:1: 'keys' again; it was given in line 1\n"
 	  "FILE:1:7: keys: found a list; " KEYS_RIGHT
-	  "FILE:2:1: keyz: found an unknown setting; use listen, http, socket_mode, keys, arena, inline_share, shared, file, overcommit, store, store_budget, on_store_failure, deferred_memory, workers, spin, connections, connections_per_address, client_memory, idle, http_idle, "
-	  "header_time, ratelimit_headers, trusted_proxies, authorize_headers, allowed_hosts, output, stall, end_delay, drain, keep_pid, pid_file, core_dumps, holds, policy, policy_copy, envoy_counts, limits_max, service, observe, top_keys, trace_to, trace_one_in, log_format, log_rejections, log_rejections_limit, auth_limit, users, limits, attributes or unmatched\n"
+	  "FILE:2:1: keyz: found an unknown setting; use listen, http, metrics_listen, metrics_open, socket_mode, keys, arena, inline_share, shared, file, overcommit, store, store_budget, on_store_failure, deferred_memory, workers, spin, connections, connections_per_address, client_memory, idle, http_idle, "
+	  "header_time, ratelimit_headers, trusted_proxies, authorize_headers, denial_reveals, denial_body, denial_type, allowed_hosts, output, stall, end_delay, drain, keep_pid, pid_file, core_dumps, holds, policy, policy_copy, envoy_counts, limits_max, service, observe, top_keys, trace_to, trace_one_in, log_format, log_rejections, log_rejections_limit, auth_limit, users, limits, attributes or unmatched\n"
 	  "FILE:3:7: idle: \"5m\": use a time from 0 to 365day, written as 30s, 5min or 1hour\n"
 	  "FILE:5:3: listen: \"x\": " WHERE_RIGHT "FILE:7:2: listen: found nothing; " WHERE_RIGHT
 	  "FILE:9:8: arena: found a map; use bytes from 0 to 1TiB, written as 65536, 64KiB or 4MiB\n" },
@@ -438,17 +440,17 @@ static const struct {
 	  NULL,
 	  NULL,
 	  { NULL },
-	  "FILE:1:8: users: found a value; use a map of names, each with a password and a role\n" },
+	  "FILE:1:8: users: found a value; use a map of names, each with a password or token, and roles\n" },
 	{ "users: {}",
 	  NULL,
 	  NULL,
 	  { NULL },
-	  "FILE:1:8: users: found an empty map; use a map of names, each with a password and a role\n" },
+	  "FILE:1:8: users: found an empty map; use a map of names, each with a password or token, and roles\n" },
 	{ "users: {web: hunter2}",
 	  NULL,
 	  NULL,
 	  { NULL },
-	  "FILE:1:14: users.web: found a value; use a map with password, password_file or sha256, token or token_sha256, and role\n" },
+	  "FILE:1:14: users.web: found a value; use a map with password, password_file or sha256, token or token_sha256, roles and key_prefix\n" },
 	{ "users: {hunter 2: {password: a}}",
 	  NULL,
 	  NULL,
@@ -471,9 +473,29 @@ static const struct {
 	  { NULL },
 	  "FILE:3:3: 'web' again; it was given in line 2\n"
 	  "FILE:2:30: users.web.sha256: use the 64 hexadecimal digits that sha256sum prints for the password\n"
-	  "FILE:2:39: users.web.role: use decide or admin\n"
-	  "FILE:2:45: users.web: found an unknown key; use password, password_file or sha256, token or token_sha256, and role\n"
+	  "FILE:2:39: users.web.role: use decide, operate, read or admin, or a list of them\n"
+	  "FILE:2:45: users.web: found an unknown key; use password, password_file or sha256, token or token_sha256, roles and key_prefix\n"
 	  "FILE:2:3: users.web: found more than one password; use one of password, password_file and sha256\n" },
+	{ "users:\n  a: {password: a, roles: [decide, king]}\n  b: {password: a, roles: []}\n  c: {password: a, roles: {admin: 1}}\n"
+	  "  d: {password: a, roles: [read], role: read}\n  e: {password: a, role: ~}\n",
+	  NULL,
+	  NULL,
+	  { NULL },
+	  "FILE:2:27: users.a.roles: use decide, operate, read or admin, each in the list\n"
+	  "FILE:3:27: users.b.roles: use decide, operate, read or admin, at least one\n"
+	  "FILE:4:27: users.c.roles: use decide, operate, read or admin, or a list of them\n"
+	  "FILE:5:3: users.d: found both roles and role; use roles\n"
+	  "FILE:6:26: users.e.role: use decide, operate, read or admin, or a list of them\n" },
+	{ "users:\n  a: {password: a, key_prefix: acme}\n  b: {password: a, key_prefix: a/b/}\n  c: {password: a, key_prefix: /}\n"
+	  "  d: {password: a, key_prefix: abcdefghijklmnopqrstuvwxyz012345/}\n  e: {password: a, key_prefix: ok/, role: admin}\n"
+	  "  f: {password: a, key_prefix: \"a b/\"}\n  g: {password: a, key_prefix: abcdefghijklmnopqrstuvwxyz01234/}\n",
+	  NULL,
+	  NULL,
+	  { NULL },
+	  "FILE:2:32: users.a.key_prefix: " PREFIX_RIGHT "FILE:3:32: users.b.key_prefix: " PREFIX_RIGHT
+	  "FILE:4:32: users.c.key_prefix: " PREFIX_RIGHT "FILE:5:32: users.d.key_prefix: " PREFIX_RIGHT
+	  "FILE:6:3: users.e: found key_prefix and the role admin, who sees all keys; leave one out\n"
+	  "FILE:7:32: users.f.key_prefix: " PREFIX_RIGHT },
 	{ "users:\n  web: {password: a, roel: admin}\n  ops: {pasword: a, tokens: b, token: c, rule: d, Role: x, tooken : y}\n",
 	  NULL,
 	  NULL,
@@ -484,7 +506,7 @@ static const struct {
 	  "FILE:3:42: users.ops.rule: found an unknown key; did you mean role?\n"
 	  "FILE:3:51: users.ops.Role: found an unknown key; did you mean role?\n"
 	  "FILE:3:60: users.ops.tooken: found an unknown key; did you mean token?\n" },
-	{ "users:\n  web: {password: a, roles1: 1, passwrod1: 1, tok: 1, \"\": 1, sha256sum: 1}\n",
+	{ "users:\n  web: {password: a, roled1: 1, passwrod1: 1, tok: 1, \"\": 1, sha256sum: 1}\n",
 	  NULL,
 	  NULL,
 	  { NULL },
@@ -574,7 +596,7 @@ static void a_file_that_cannot_be_read(void)
 
 static void too_many(void)
 {
-	static char file[8192];
+	static char file[WEIR__USERS_MAX * 32 + 8192];
 	size_t length = (size_t)snprintf(file, sizeof(file), "listen:\n");
 	const struct told *told;
 
@@ -585,7 +607,9 @@ static void too_many(void)
 		length += (size_t)snprintf(file + length, sizeof(file) - length, "  user%d: {password: a}\n", i);
 	told = read_all(file, NULL, NULL, NULL);
 	CHECK_TEXT(told->errors, with_path("FILE:18:3: listen: too many; there are at most 16\n"
-					   "FILE:52:3: users.user32: too many; there are at most 32\n"));
+					   "FILE:10020:3: users.user10000: too many; there are at most 10000\n"));
+	CHECK(strstr(shown(told, "users"), "user0:decide,user1:decide,") == shown(told, "users"));
+	CHECK(strstr(shown(told, "users"), ",... 9") != NULL && strstr(shown(told, "users"), " more") != NULL);
 	CHECK_EQ(told->settings.users.n, WEIR__USERS_MAX);
 }
 
@@ -610,12 +634,12 @@ static void users_have_passwords_and_roles(void)
 		"  default: {password: abc}\n"
 		"  mounted: {password_file: %s, role: decide}\n"
 		"  ops: {sha256: \"#ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\", role: admin}\n"
-		"  low: {sha256: BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD}\n",
+		"  low: {sha256: BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD, roles: [read, operate]}\n",
 		password_path);
 	told = read_all(text, NULL, NULL, NULL);
 	(void)unlink(password_path);
 	CHECK_TEXT(told->errors, "");
-	CHECK_TEXT(shown(told, "users"), "default:decide,mounted:decide,ops:admin,low:decide");
+	CHECK_TEXT(shown(told, "users"), "default:decide,mounted:decide,ops:admin,low:operate+read");
 	CHECK(check(told, "default", "abc") == &told->settings.users.at[0]);
 	CHECK(check(told, "mounted", "tops3cret") == &told->settings.users.at[1]);
 	CHECK(check(told, "ops", "abc") == &told->settings.users.at[2]); /* the SHA-256 of abc, of FIPS 180 */

@@ -512,6 +512,21 @@ def sockets_of_systemd_are_taken():
             assert process.wait(TIMEOUT_S) == 2
 
 
+def metrics_are_handed_over():
+    def status(path):
+        client = http.client.HTTPConnection("127.0.0.1", one.ports[2], timeout=TIMEOUT_S)
+        client.request("GET", path)
+        found = client.getresponse().status
+        client.close()
+        return found
+
+    with line(settings_of("metrics_listen: 127.0.0.1:0")) as one:
+        assert (status("/metrics"), status("/v1/limits")) == (200, 404)
+        assert one.ended(one.upgrade()) == 0
+        assert (status("/metrics"), status("/v1/limits")) == (200, 404)
+        assert f" metrics at 127.0.0.1:{one.ports[2]}\n" in one.said().split("serves now")[-2], one.said()
+
+
 def what_nobody_handed_over_is_refused():
     for value in ("x", "0", "99999", "N,resp", "N,resp,a,b,N", "N,resp,a,b,", "N,x,a,b,N"):
         with open(os.devnull, "rb") as file:
@@ -538,6 +553,7 @@ TESTS = [
     ("nobody need read what is printed", nobody_need_read_what_is_printed),
     ("a server that drains ends when told", a_server_that_drains_ends_when_told),
     ("sockets of systemd are taken", sockets_of_systemd_are_taken),
+    ("metrics are handed over", metrics_are_handed_over),
     ("what nobody handed over is refused", what_nobody_handed_over_is_refused),
 ]
 

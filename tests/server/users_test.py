@@ -139,6 +139,23 @@ def tokens_rotate_under_load():
         return f"{answered[0]} requests"
 
 
+def ten_thousand_users():
+    """All of them may ask; a change of one is noticed, and of others nothing."""
+    many = [user(f"tenant{i}", f"p{i}", f"t{i}") for i in range(9999)]
+    with changing(LIMITS + users(*many)) as one:
+        for i in (0, 31, 32, 5000, 9998):
+            one.auth(f"tenant{i}", f"p{i}").close()
+            assert one.status(f"t{i}") == 200
+        assert one.status("t9999") == 401
+        stays = one.auth("tenant9998", "p9998")
+        one.change(LIMITS + users(*many[1:], user("last", "p", "t9999")))
+        assert one.status("t9999") == 200 and one.status("t9998") == 200
+        wait_until(lambda: one.status("t0") == 401, one.one.said)
+        expect(stays, bulks("PING"), PONG)
+        stays.close()
+        one.is_refused(LIMITS + users(*many, user("a", "p"), user("b", "p")), "users.b: too many; there are at most 10000")
+
+
 def connections_of_users_who_changed_are_closed():
     with changing(users(*(user(name, "p") for name in ("stays", "goes", "other")), user("rises", "p"),
                         user("ops", "p", role="admin"))) as one:
@@ -227,6 +244,7 @@ def policy_in(folder):
 
 TESTS = [
     ("tokens rotate under load", tokens_rotate_under_load),
+    ("ten thousand users", ten_thousand_users),
     ("connections of users who changed are closed", connections_of_users_who_changed_are_closed),
     ("who waits is closed, too", who_waits_is_closed_too),
     ("what is wrong changes nothing", what_is_wrong_changes_nothing),

@@ -80,6 +80,7 @@ def check_denied(answer, limit):
     problem = json.loads(body)
     assert problem["type"].endswith("#quota-exceeded") and problem["status"] == 429, problem
     assert problem["violated-policies"] == [limit], problem
+    assert "limits" not in problem and "shadow_denied" not in problem, problem  # a visitor learns of no other limit
     seconds = int(headers["retry-after"])
     assert seconds > 0 and headers["ratelimit"].startswith(f'"{limit}";r=0;t={seconds}'), headers
     return headers, problem

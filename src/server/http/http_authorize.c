@@ -218,6 +218,14 @@ static struct weir__caller caller_of(int socket)
 	return caller;
 }
 
+bool weir__http_peer_address(const struct weir__http_call *call, struct weir__address *ret_address)
+{
+	const struct weir__caller caller = caller_of(call->socket);
+
+	*ret_address = caller.address;
+	return caller.has_address;
+}
+
 bool weir__http_client_address(const struct weir__http_call *call, struct weir__address *ret_address)
 {
 	static const struct weir__proxies none;
@@ -334,6 +342,6 @@ void weir__http_authorize(struct weir__http_call *call)
 	}
 	add_client(call, &original, client);
 	add_parts(&original);
-	weir__http_run_check_wait(call, guard, original.attributes, original.n, 1, told.denied_status,
+	weir__http_run_check_wait(call, guard, original.attributes, original.n, 1, told.denied_status, true,
 				  told.has_wait ? &told.wait : NULL);
 }

@@ -20,7 +20,7 @@ static void write_item(struct weir__http_reply *reply, const struct weir__http_i
 		weir__reply_add_string(reply, item->error, strlen(item->error));
 		return;
 	}
-	weir__http_add_answer(reply, &item->answer);
+	weir__http_add_answer(reply, &item->answer, true);
 	if (item->is_of_several)
 		weir__reply_add_member(reply, ",\"decided_by_item\":", item->decided_by);
 }
@@ -34,7 +34,7 @@ static void write_one(struct weir__http_call *call, const struct weir__http_item
 	if (item->error)
 		weir__reply_problem(call->reply, 400, item->error);
 	else
-		weir__http_say(call, &(struct weir__http_decision){ &item->answer, 429, item->is_closed, more, NULL });
+		weir__http_say(call, &(struct weir__http_decision){ &item->answer, 429, item->is_closed, false, more, NULL });
 }
 
 static void write_batch(struct weir__request *request, void *call_)

@@ -17,9 +17,10 @@ struct weir__http_call {
 	struct weir__http_request *request; /* NULL: the request waited, and only its response is written now */
 	struct weir__http_slice parameters[WEIR__PARAMETERS_MAX]; /* of the path, decoded */
 	struct weir__http_reply *reply;
-	int socket;       /* of the connection */
-	bool is_ending;   /* the server responds to what has arrived, and ends */
-	bool is_retiring; /* the server will end soon */
+	int socket;         /* of the connection */
+	bool is_of_metrics; /* accepted where there are only metrics and health */
+	bool is_ending;     /* the server responds to what has arrived, and ends */
+	bool is_retiring;   /* the server will end soon */
 };
 
 typedef void weir__run_route(struct weir__http_call *call);
@@ -27,6 +28,8 @@ typedef void weir__run_route(struct weir__http_call *call);
 /* http_health.c */
 weir__run_route weir__http_healthz, weir__http_readyz, weir__http_health, weir__http_openapi;
 /* http_authorize.c */
+/* The peer of the connection. Returns false if it has no address. */
+bool weir__http_peer_address(const struct weir__http_call *call, struct weir__address *ret_address);
 /* The client of the request: the peer, or whom trusted proxies name. Returns false if it has no address. */
 bool weir__http_client_address(const struct weir__http_call *call, struct weir__address *ret_address);
 weir__run_route weir__http_authorize;
@@ -52,8 +55,10 @@ weir__run_route weir__http_live, weir__http_live_key;
 weir__run_route weir__http_get_explain, weir__http_post_explain;
 
 enum {
-	WEIR__ROUTE_OPEN = 2, /* also for clients that have not authenticated */
-	WEIR__ROUTE_ANY = 4,  /* a GET row that takes any other method, too */
+	WEIR__ROUTE_OPEN = 2,     /* also for clients that have not authenticated */
+	WEIR__ROUTE_ANY = 4,      /* a GET row that takes any other method, too */
+	WEIR__ROUTE_METRICS = 16, /* also at the addresses of metrics_listen */
+	WEIR__ROUTE_REFUNDS = 8,  /* also for users who may only refund: the handler checks each item */
 };
 
 enum {
@@ -114,6 +119,7 @@ struct weir__http_decision {
 	const struct weir_guard_answer *answer;
 	unsigned denied_status;
 	bool is_closed;
+	bool is_for_visitors; /* proxies pass it on: only what the setting denial_reveals says, and as denial_body has it */
 	const char *more;
 	const weir_ns *waited; /* NULL: the request could not wait */
 };
@@ -121,17 +127,18 @@ void weir__http_say(struct weir__http_call *call, const struct weir__http_decisi
 
 /* Decides by the policy, and writes the response. */
 void weir__http_run_check(struct weir__http_call *call, struct weir_guard *guard,
-			  const struct weir_attribute *attributes, size_t n, uint64_t cost, unsigned denied_status);
+			  const struct weir_attribute *attributes, size_t n, uint64_t cost, unsigned denied_status,
+			  bool is_for_visitors);
 
 /* The same for a request that may wait for limits that shape. `patience` may be NULL: the policy says how long. */
 void weir__http_run_check_wait(struct weir__http_call *call, struct weir_guard *guard,
 			       const struct weir_attribute *attributes, size_t n, uint64_t cost, unsigned denied_status,
-			       const weir_ns *patience);
+			       bool is_for_visitors, const weir_ns *patience);
 
 #define WEIR__HTTP_RIGHT_WAIT "use 0s to 1day, such as 500ms, 5s or 1min"
 
-/* Writes the members of a decision, without braces. */
-void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_guard_answer *answer);
+/* Writes the members of a decision, without braces; all of them, or only those of the limit that decided. */
+void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_guard_answer *answer, bool is_all);
 
 /* Writes an error response for an error that RESP has, too, with `where` before it. Returns false. (http_json.c) */
 struct weir__refusal;
@@ -146,8 +153,14 @@ void weir__routes_init(void);
 /* The row for a request. Returns NULL after writing the error response. HEAD uses the row of GET. */
 const struct weir__route *weir__routes_find(struct weir__http_call *call);
 
+/* Whether the route is open to clients without a token. */
+bool weir__routes_is_open(const struct weir__http_call *call, const struct weir__route *route);
+
 /* Whether the client may use the route. Returns false after writing the error response. */
 bool weir__routes_permit(struct weir__http_call *call, const struct weir__route *route);
+
+/* Whether the user of the request has a role for the operation. Returns false after writing the error response. */
+bool weir__http_permit_operation(struct weir__http_call *call, enum weir__operation operation);
 
 /* The same before the body has come, for any route, while there are users. */
 bool weir__routes_permit_body(struct weir__http_call *call);

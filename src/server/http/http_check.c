@@ -8,6 +8,7 @@
 #include "core/duration.h"
 #include "core/notation.h"
 #include "core/uninitialized.h"
+#include "server/denial_body.h"
 #include "server/http/http_batch.h"
 #include "server/http/http_call.h"
 #include "server/http/http_json.h"
@@ -131,7 +132,7 @@ static void head_limits(const struct weir__http_call *call, const struct weir_gu
 	weir__reply_head_wrote(call->reply, to);
 }
 
-void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_guard_answer *answer)
+void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_guard_answer *answer, bool is_all)
 {
 	const struct weir_verdict *const verdict = &answer->verdict;
 	char *to = weir__reply_room(reply, MEMBERS_MOST);
@@ -151,10 +152,12 @@ void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_gua
 	to = weir__put_digits(to, verdict->reset_after);
 	to = WEIR__PUT(to, ",\"delay_ns\":");
 	to = weir__put_digits(to, verdict->delay);
-	to = WEIR__PUT(to, ",\"limits\":");
-	to = weir__put_digits(to, answer->limits);
-	to = WEIR__PUT(to, ",\"shadow_denied\":");
-	to = weir__put_digits(to, answer->shadow_denied);
+	if (is_all) {
+		to = WEIR__PUT(to, ",\"limits\":");
+		to = weir__put_digits(to, answer->limits);
+		to = WEIR__PUT(to, ",\"shadow_denied\":");
+		to = weir__put_digits(to, answer->shadow_denied);
+	}
 	to = WEIR__PUT(to, ",\"decided_by\":");
 	to = answer->decided_by[0] ? weir__put_string(to, answer->decided_by, strlen(answer->decided_by)) :
 				     WEIR__PUT(to, "null");
@@ -171,12 +174,20 @@ __attribute__((noinline)) static void add_waited(struct weir__http_reply *reply,
 	weir__reply_head(reply, header, strlen(header));
 }
 
+/* Visitors learn about other limits, and those in shadow, only if the settings say so. */
+static bool reveals_all(const struct weir__http_call *call, const struct weir__http_decision *decision)
+{
+	const struct weir__settings *const settings = call->context->settings;
+
+	return !decision->is_for_visitors || (settings && settings->denial_reveals == WEIR__REVEALS_ALL);
+}
+
 static void say_allowed(struct weir__http_call *call, const struct weir__http_decision *decision)
 {
 	const struct weir_guard_answer *const answer = decision->answer;
 
 	WEIR__REPLY_ADD(call->reply, "{");
-	weir__http_add_answer(call->reply, answer);
+	weir__http_add_answer(call->reply, answer, reveals_all(call, decision));
 	weir__reply_add_text(call->reply, decision->more);
 	if (WEIR__UNLIKELY(decision->waited != NULL))
 		add_waited(call->reply, decision->waited);
@@ -194,11 +205,10 @@ static void head_problem(struct weir__http_reply *reply)
 	WEIR__REPLY_HEAD(reply, "\r\n");
 }
 
-static void say_denied(struct weir__http_call *call, const struct weir__http_decision *decision)
+static void add_problem(struct weir__http_call *call, const struct weir__http_decision *decision)
 {
 	const struct weir_guard_answer *const answer = decision->answer;
 	struct weir__http_reply *const reply = call->reply;
-	const unsigned status = decision->denied_status;
 
 	WEIR__REPLY_ADD(reply, "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
 			       "\"title\":\"Too Many Requests\",\"status\":429,\"detail\":\"the limit ");
@@ -213,32 +223,48 @@ static void say_denied(struct weir__http_call *call, const struct weir__http_dec
 	WEIR__REPLY_ADD(reply, "\",\"violated-policies\":[");
 	weir__reply_add_string(reply, answer->decided_by, strlen(answer->decided_by));
 	WEIR__REPLY_ADD(reply, "],");
-	weir__http_add_answer(reply, answer);
+	weir__http_add_answer(reply, answer, reveals_all(call, decision));
 	weir__reply_add_text(reply, decision->more);
 	if (decision->waited)
 		add_waited(reply, decision->waited);
 	WEIR__REPLY_ADD(reply, "}");
-	head_limits(call, answer);
-	if (status != 429)
+}
+
+/* Ends the response after the problem: with the body of the settings, if it is for visitors and there is one. */
+static void end_denied(struct weir__http_call *call, const struct weir__http_decision *decision)
+{
+	struct weir__http_reply *const reply = call->reply;
+	const char *type = WEIR__TYPE_PROBLEM;
+
+	if (decision->denied_status != 429)
 		head_problem(reply);
 	WEIR__REPLY_ADD(reply, "\n");
-	weir__reply_end(reply, status, WEIR__TYPE_PROBLEM);
+	if (decision->is_for_visitors && call->context->denial_body) {
+		reply->body_length = 0;
+		type = weir__denial_body_write(call->context->denial_body, decision->answer, reply);
+	}
+	weir__reply_end(reply, decision->denied_status, type);
+}
+
+static void say_denied(struct weir__http_call *call, const struct weir__http_decision *decision)
+{
+	add_problem(call, decision);
+	head_limits(call, decision->answer);
+	end_denied(call, decision);
 }
 
 /* 429 like every denial, so that proxies and clients treat it as one. It has no Retry-After, since no wait helps. */
-static void say_unmatched(struct weir__http_call *call, const struct weir_guard_answer *answer, unsigned status)
+static void say_unmatched(struct weir__http_call *call, const struct weir__http_decision *decision)
 {
+	const struct weir_guard_answer *const answer = decision->answer;
 	struct weir__http_reply *const reply = call->reply;
 
 	WEIR__REPLY_ADD(reply,
 			"{\"type\":\"about:blank\",\"title\":\"Too Many Requests\",\"status\":429,\"detail\":"
 			"\"no limit of the policy applies to this request, and the policy says unmatched: deny\",");
-	weir__http_add_answer(reply, answer);
+	weir__http_add_answer(reply, answer, reveals_all(call, decision));
 	WEIR__REPLY_ADD(reply, "}");
-	if (status != 429)
-		head_problem(reply);
-	WEIR__REPLY_ADD(reply, "\n");
-	weir__reply_end(reply, status, WEIR__TYPE_PROBLEM);
+	end_denied(call, decision);
 }
 
 /* 503, since the denial is not due to the client: its usage is unknown. */
@@ -253,7 +279,7 @@ static void say_closed(struct weir__http_call *call, const struct weir__http_dec
 	WEIR__REPLY_ADD(reply, " is closed without it; come back in ");
 	weir__reply_add_number(reply, seconds_up(answer->verdict.retry_after));
 	WEIR__REPLY_ADD(reply, " s\",");
-	weir__http_add_answer(reply, answer);
+	weir__http_add_answer(reply, answer, reveals_all(call, decision));
 	weir__reply_add_text(reply, decision->more);
 	if (decision->waited)
 		add_waited(reply, decision->waited);
@@ -282,23 +308,27 @@ void weir__http_say(struct weir__http_call *call, const struct weir__http_decisi
 	if (decision->answer->verdict.allowed)
 		say_allowed(call, decision);
 	else if (decision->answer->is_unmatched)
-		say_unmatched(call, decision->answer, decision->denied_status);
+		say_unmatched(call, decision);
 	else if (decision->denied_status == 429 && decision->is_closed)
 		say_closed(call, decision);
 	else
 		say_denied(call, decision);
 }
 
+/* The form of a response. */
+enum { FOR_SERVICES, FOR_VISITORS };
+
 static void write_check(struct weir__request *request, void *call)
 {
 	const struct weir__check *const check = (const struct weir__check *)(const void *)request;
 
-	weir__http_say(call, &(struct weir__http_decision){ &check->check.answer, request->status, check->is_closed, "",
-							    NULL });
+	weir__http_say(call, &(struct weir__http_decision){ &check->check.answer, request->status, check->is_closed,
+							    request->form == FOR_VISITORS, "", NULL });
 }
 
 void weir__http_run_check(struct weir__http_call *call, struct weir_guard *guard,
-			  const struct weir_attribute *attributes, size_t n, uint64_t cost, unsigned denied_status)
+			  const struct weir_attribute *attributes, size_t n, uint64_t cost, unsigned denied_status,
+			  bool is_for_visitors)
 {
 	struct weir__check check WEIR__UNINITIALIZED;
 	struct weir_message why WEIR__UNINITIALIZED;
@@ -306,6 +336,7 @@ void weir__http_run_check(struct weir__http_call *call, struct weir_guard *guard
 	weir__check_init(&check, call->context, call->client, write_check);
 	weir__http_begin(call, &check.request);
 	check.request.status = (uint16_t)denied_status;
+	check.request.form = is_for_visitors ? FOR_VISITORS : FOR_SERVICES;
 	weir__http_end_run(call, weir__check_run(&check, guard, attributes, n, cost, &why), &check.request, &why);
 }
 
@@ -315,12 +346,13 @@ static void write_check_wait(struct weir__request *request, void *call)
 
 	weir__http_say(call,
 		       &(struct weir__http_decision){ &wait->check.check.answer, request->status, wait->check.is_closed,
-						      "", wait->may_wait ? &wait->waited : NULL });
+						      request->form == FOR_VISITORS, "",
+						      wait->may_wait ? &wait->waited : NULL });
 }
 
 void weir__http_run_check_wait(struct weir__http_call *call, struct weir_guard *guard,
 			       const struct weir_attribute *attributes, size_t n, uint64_t cost, unsigned denied_status,
-			       const weir_ns *patience)
+			       bool is_for_visitors, const weir_ns *patience)
 {
 	struct weir__check_wait wait WEIR__UNINITIALIZED;
 	struct weir__refusal refusal WEIR__UNINITIALIZED;
@@ -328,6 +360,7 @@ void weir__http_run_check_wait(struct weir__http_call *call, struct weir_guard *
 	weir__check_wait_init(&wait, call->context, call->client, write_check_wait);
 	weir__http_begin(call, &wait.check.request);
 	wait.check.request.status = (uint16_t)denied_status;
+	wait.check.request.form = is_for_visitors ? FOR_VISITORS : FOR_SERVICES;
 	switch (weir__check_wait_run(&wait, guard, attributes, n, cost, patience, &refusal)) {
 	case WEIR__RUN_DONE:
 		write_check_wait(&wait.check.request, call);
@@ -343,10 +376,10 @@ void weir__http_run_check_wait(struct weir__http_call *call, struct weir_guard *
 static void run_query(struct weir__http_call *call, struct weir_guard *guard, const struct weir__http_query *question)
 {
 	if (WEIR__LIKELY(!question->has_wait))
-		weir__http_run_check(call, guard, question->attributes, question->n, question->cost, 429);
+		weir__http_run_check(call, guard, question->attributes, question->n, question->cost, 429, false);
 	else
 		weir__http_run_check_wait(call, guard, question->attributes, question->n, question->cost, 429,
-					  &question->wait);
+					  false, &question->wait);
 }
 
 /* --- GET -------------------------------------------------------------------------------------------------------- */

@@ -132,6 +132,7 @@ static size_t answer_request(struct weir__worker *worker, struct weir__connectio
 					.request = request,
 					.reply = &reply,
 					.socket = connection->socket,
+					.is_of_metrics = connection->service == WEIR__SERVICE_METRICS,
 					.is_ending = atomic_load_explicit(&worker->is_stopping, memory_order_relaxed),
 					.is_retiring = atomic_load_explicit(&worker->is_retiring,
 									    memory_order_relaxed) };
@@ -297,7 +298,8 @@ __attribute__((noinline)) static size_t check_head(struct weir__worker *worker, 
 					.client = &connection->client,
 					.request = &request,
 					.reply = &reply,
-					.socket = connection->socket };
+					.socket = connection->socket,
+					.is_of_metrics = connection->service == WEIR__SERVICE_METRICS };
 
 	if (part->has_permission || part->reader.head_length == 0)
 		return length;

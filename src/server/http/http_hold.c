@@ -51,8 +51,8 @@ static bool read_hold(const struct weir__json *json, const json_t *object, struc
 	request->id = hold->id.bytes;
 	request->id_length = hold->id.length;
 	weir__limit_ref_begin(json->call->context);
-	if (!weir__limit_ref_read(json->call->context, hold->text.bytes, hold->text.length, hold->key.bytes,
-				  hold->key.length, &hold->ref, &refusal))
+	if (!weir__limit_ref_read(json->call->context, json->call->client, hold->text.bytes, hold->text.length,
+				  hold->key.bytes, hold->key.length, &hold->ref, &refusal))
 		return weir__json_refuse_as(json, refusal.error == WEIR__ERROR_KEY ? "key" : "limit", &refusal);
 	request->key = hold->ref.key;
 	request->key_length = hold->ref.key_length;
@@ -77,7 +77,7 @@ static void write_hold(struct weir__request *request, void *call)
 	};
 
 	(void)snprintf(answer.decided_by, sizeof(answer.decided_by), "%s", take->decided_by);
-	weir__http_say(call, &(struct weir__http_decision){ &answer, 429, take->is_closed, "", NULL });
+	weir__http_say(call, &(struct weir__http_decision){ &answer, 429, take->is_closed, false, "", NULL });
 }
 
 void weir__http_hold(struct weir__http_call *call)

@@ -10,8 +10,8 @@ static bool read_path(struct weir__http_call *call, struct weir_claim *ret_claim
 	struct weir__refusal refusal WEIR__UNINITIALIZED;
 
 	weir__limit_ref_begin(call->context);
-	return weir__limit_ref_find(call->context, text->bytes, text->length, key->bytes, key->length, ret_claim,
-				    &refusal) ||
+	return weir__limit_ref_find(call->context, call->client, text->bytes, text->length, key->bytes, key->length,
+				    ret_claim, &refusal) ||
 	       weir__http_refuse_as(call, "the path: ", &refusal);
 }
 

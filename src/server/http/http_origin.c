@@ -82,8 +82,10 @@ bool weir__http_is_from_page(struct weir__http_call *call, const struct weir__ro
 			"server may; let your own server call Weir");
 		return true;
 	}
-	/* A token is nothing that a page has. */
-	if (allowed->n == 0 && (is_forwarded || (users && users->n > 0)))
+	/* A page has no token. Metrics without a token are checked as if there were no users. */
+	if (allowed->n == 0 &&
+	    (is_forwarded ||
+	     (users && users->n > 0 && !(route->operation == WEIR__OP_METRICS && weir__routes_is_open(call, route)))))
 		return false;
 	if (origin.host.bytes && !weir__host_list_allows(allowed, origin.host.bytes, origin.host.length) &&
 	    !is_by_path(call)) {

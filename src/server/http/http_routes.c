@@ -11,6 +11,7 @@
 #include "engine/auth_limit.h"
 #include "engine/request_audit.h"
 #include "server/http/http_call.h"
+#include "server/settings.h"
 
 /* clang-format off */
 const struct weir__route weir__routes[] = {
@@ -18,7 +19,7 @@ const struct weir__route weir__routes[] = {
 	  "decides by all limits of the policy that apply; the query has the attributes and the cost" },
 	{ HTTP_POST, WEIR__OP_CHECK, "/v1/check", weir__http_post_check, 0, WEIR__CHECK_MOST,
 	  "the same, from JSON: `{\"attributes\": {...}, \"cost\": 1}`, or up to 1000 of these in an array" },
-	{ HTTP_POST, WEIR__OP_TAKE, "/v1/take", weir__http_take, 0, 900 * 1024,
+	{ HTTP_POST, WEIR__OP_TAKE, "/v1/take", weir__http_take, WEIR__ROUTE_REFUNDS, 900 * 1024,
 	  "decides by one limit, as text or by @name, or by several at once; up to 1000 of these in an array" },
 	{ HTTP_POST, WEIR__OP_HOLD, "/v1/hold", weir__http_hold, 0, 0, "takes an estimate, to be settled later by its id" },
 	{ HTTP_POST, WEIR__OP_SETTLE, "/v1/settle", weir__http_settle, 0, 0, "charges or gives back the difference to the actual cost" },
@@ -44,7 +45,7 @@ const struct weir__route weir__routes[] = {
 	{ HTTP_GET, WEIR__OP_LIVE, "/v1/live/key", weir__http_live_key, 0, 0,
 	  "what each limit that applies to a request would answer, without charging: the query is as for /v1/check; "
 	  "with `limit` and `raw`, what that limit would answer for this key" },
-	{ HTTP_GET, WEIR__OP_METRICS, "/metrics", weir__http_metrics, 0, 900 * 1024, "metrics for Prometheus" },
+	{ HTTP_GET, WEIR__OP_METRICS, "/metrics", weir__http_metrics, WEIR__ROUTE_METRICS, 900 * 1024, "metrics for Prometheus" },
 	{ HTTP_POST, WEIR__OP_TAKE, "/throttle", weir__http_throttle, 0, 0, "like throttlecrab" },
 	{ HTTP_GET, WEIR__OP_CONNECTION, "/health", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, like throttlecrab" },
 	{ HTTP_POST, WEIR__OP_CHECK, "/json", weir__http_envoy, 0, 0, "like Envoy's ratelimit, with a policy of that form" },
@@ -54,8 +55,8 @@ const struct weir__route weir__routes[] = {
 	  "all of this as an OpenAPI 3.1 description" },
 	{ HTTP_GET, WEIR__OP_CHECK, "/v1/authorize", weir__http_authorize, WEIR__ROUTE_ANY, 0,
 	  "decides about a request that a proxy describes in headers: 200, or 429, or 403 with `?deny=403`; any method" },
-	{ HTTP_GET, WEIR__OP_CONNECTION, "/healthz", weir__http_healthz, WEIR__ROUTE_OPEN, 0, "200 as long as the server runs" },
-	{ HTTP_GET, WEIR__OP_CONNECTION, "/readyz", weir__http_readyz, WEIR__ROUTE_OPEN, 0, "200, or 503 when it is shutting down, or when its store is down and `on_store_failure` is `closed`" },
+	{ HTTP_GET, WEIR__OP_CONNECTION, "/healthz", weir__http_healthz, WEIR__ROUTE_OPEN | WEIR__ROUTE_METRICS, 0, "200 as long as the server runs" },
+	{ HTTP_GET, WEIR__OP_CONNECTION, "/readyz", weir__http_readyz, WEIR__ROUTE_OPEN | WEIR__ROUTE_METRICS, 0, "200, or 503 when it is shutting down, or when its store is down and `on_store_failure` is `closed`" },
 };
 /* clang-format on */
 
@@ -205,6 +206,10 @@ const struct weir__route *weir__routes_find(struct weir__http_call *call)
 
 	if (place->length == 0)
 		place = find_with_parameters(call);
+	if (call->is_of_metrics && !(place && place->rows[0] && (place->rows[0]->flags & WEIR__ROUTE_METRICS))) {
+		weir__reply_problem(call->reply, 404, "this address has only /metrics, /healthz and /readyz");
+		return NULL;
+	}
 	if (place == NULL) {
 		weir__reply_problem(call->reply, 404,
 				    "there is nothing at this path; /openapi.json describes what there is");
@@ -233,21 +238,22 @@ static const struct weir__user *user_of(const struct weir__http_call *call)
 	return weir__users_by_token(call->context->users, value.bytes + length, value.length - length);
 }
 
-static const struct weir__address *address_of(const struct weir__http_call *call, struct weir__address *memory)
+static struct weir__auth_source source_of(const struct weir__http_call *call, struct weir__address memory[2])
 {
-	return weir__http_client_address(call, memory) ? memory : NULL;
+	return (struct weir__auth_source){ weir__http_client_address(call, &memory[0]) ? &memory[0] : NULL,
+					   weir__http_peer_address(call, &memory[1]) ? &memory[1] : NULL };
 }
 
 /* Returns true, after the reply, if the address has sent too many wrong tokens. Requests without one can guess nothing. */
 static bool is_limited(struct weir__http_call *call)
 {
 	struct weir__auth_limit *const limit = call->context->auth_limit;
-	struct weir__address memory;
+	struct weir__address memory[2];
 	struct weir__http_slice value;
 	weir_ns retry_after;
 
 	if (limit == NULL || call->client->is_proven || !weir__http_find(call->request, "authorization", &value) ||
-	    weir__auth_limit_may_try(limit, address_of(call, &memory), weir_clock_now(), &retry_after))
+	    weir__auth_limit_may_try(limit, source_of(call, memory), weir_clock_now(), &retry_after))
 		return false;
 	weir__audit_auth_limited(call->context, call->client, WEIR__PROTOCOL_HTTP);
 	WEIR__REPLY_HEAD(call->reply, "Retry-After: ");
@@ -259,7 +265,7 @@ static bool is_limited(struct weir__http_call *call)
 
 static void refuse_unauthenticated(struct weir__http_call *call)
 {
-	struct weir__address memory;
+	struct weir__address memory[2];
 	struct weir__http_slice value;
 
 	WEIR__REPLY_HEAD(call->reply, "WWW-Authenticate: Bearer realm=\"weir\"");
@@ -267,12 +273,21 @@ static void refuse_unauthenticated(struct weir__http_call *call)
 		WEIR__REPLY_HEAD(call->reply, ", error=\"invalid_token\"");
 		weir__audit_auth_failure(call->context, call->client, WEIR__PROTOCOL_HTTP, NULL);
 		if (call->context->auth_limit)
-			weir__auth_limit_failed(call->context->auth_limit, address_of(call, &memory), weir_clock_now());
+			weir__auth_limit_failed(call->context->auth_limit, source_of(call, memory), weir_clock_now());
 	}
 	WEIR__REPLY_HEAD(call->reply, "\r\n");
 	weir__reply_problem(
 		call->reply, 401,
 		"authentication required: send Authorization: Bearer TOKEN, with the token of a user of the settings");
+}
+
+bool weir__routes_is_open(const struct weir__http_call *call, const struct weir__route *route)
+{
+	const struct weir__settings *const settings = call->context->settings;
+
+	return (route->flags & WEIR__ROUTE_OPEN) ||
+	       (route->operation == WEIR__OP_METRICS &&
+		(call->is_of_metrics || (settings && settings->metrics_open == WEIR__METRICS_OPEN_TRUE)));
 }
 
 bool weir__routes_permit(struct weir__http_call *call, const struct weir__route *route)
@@ -283,7 +298,7 @@ bool weir__routes_permit(struct weir__http_call *call, const struct weir__route 
 	call->client->user = NULL;
 	if (weir__http_is_from_page(call, route))
 		return false;
-	if (!has_users || (route->flags & WEIR__ROUTE_OPEN))
+	if (!has_users || weir__routes_is_open(call, route))
 		return true;
 	if (weir__http_is_disputed(call->request, "authorization")) {
 		weir__reply_problem(call->reply, 400, "there are two Authorization headers, which differ: send one");
@@ -297,11 +312,20 @@ bool weir__routes_permit(struct weir__http_call *call, const struct weir__route 
 		refuse_unauthenticated(call);
 		return false;
 	}
-	if (weir__operation_needs_admin(route->operation) && call->client->user->role != WEIR__ROLE_ADMIN) {
-		weir__reply_problem(call->reply, 403, "this is for users with the role admin");
-		return false;
-	}
-	return true;
+	if ((route->flags & WEIR__ROUTE_REFUNDS) && weir__user_may(call->client->user, WEIR__OP_REFUND))
+		return true;
+	return weir__http_permit_operation(call, route->operation);
+}
+
+bool weir__http_permit_operation(struct weir__http_call *call, enum weir__operation operation)
+{
+	char fault[WEIR__ROLE_FAULT];
+
+	if (weir__client_may(call->client, operation))
+		return true;
+	weir__operation_explain_role(call->client->user, operation, fault);
+	weir__reply_problem(call->reply, 403, fault);
+	return false;
 }
 
 /* Finding a route decodes the path in place, and it is found again when the request is complete. So this uses a copy. */

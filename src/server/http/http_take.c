@@ -10,11 +10,12 @@
 static const struct mode {
 	const char *word;
 	enum weir__store_operation operation;
+	enum weir__operation role; /* says which role may use it */
 } modes[] = {
-	{ "take", WEIR__STORE_TAKE },
-	{ "upto", WEIR__STORE_UPTO },
-	{ "peek", WEIR__STORE_PEEK },
-	{ "refund", WEIR__STORE_REFUND },
+	{ "take", WEIR__STORE_TAKE, WEIR__OP_TAKE },
+	{ "upto", WEIR__STORE_UPTO, WEIR__OP_TAKE },
+	{ "peek", WEIR__STORE_PEEK, WEIR__OP_PEEK },
+	{ "refund", WEIR__STORE_REFUND, WEIR__OP_REFUND },
 };
 
 #define RIGHT_LIMIT "use a limit such as \"100/min burst 20\", or \"@name\" for one of the policy"
@@ -135,8 +136,8 @@ static bool read_part(const struct weir__json *json, const json_t *object, const
 	if (!weir__json_read_text(json, object, member, RIGHT_LIMIT, &part.text))
 		return false;
 	weir__limit_ref_begin(json->call->context);
-	if (!weir__limit_ref_read(json->call->context, part.text.bytes, part.text.length, key.bytes, key.length,
-				  &part.ref, &refusal) ||
+	if (!weir__limit_ref_read(json->call->context, json->call->client, part.text.bytes, part.text.length, key.bytes,
+				  key.length, &part.ref, &refusal) ||
 	    !check_limit(json, &part, &refusal)) {
 		if (refusal.error == WEIR__ERROR_KEY)
 			(void)snprintf(member, sizeof(member), "%skey", prefix);
@@ -180,8 +181,8 @@ static bool read_object(const struct weir__json *json, const json_t *object, str
 		return weir__json_refuse(json, "all", NULL,
 					 "there is more beside it; limit, key and cost go into its items");
 	if (all)
-		return read_all(json, all, requests);
-	if (!read_mode(json, object, &request->mode))
+		return weir__http_permit_operation(json->call, WEIR__OP_TAKE) && read_all(json, all, requests);
+	if (!read_mode(json, object, &request->mode) || !weir__http_permit_operation(json->call, request->mode->role))
 		return false;
 	if (request->has_wait && request->mode->operation != WEIR__STORE_TAKE)
 		return weir__json_refuse(json, "wait", NULL, "only the mode \"take\" waits");
@@ -292,7 +293,7 @@ static void write_waited(struct weir__request *request, void *call)
 	make_answer(request, &wait->verdict, wait->decided_by, take->texts[wait->decided_by], &answer);
 	if (take->is_of_several)
 		(void)snprintf(more, sizeof(more), ",\"decided_by_item\":%u", wait->decided_by);
-	weir__http_say(call, &(struct weir__http_decision){ &answer, 429, wait->is_closed, more, &wait->waited });
+	weir__http_say(call, &(struct weir__http_decision){ &answer, 429, wait->is_closed, false, more, &wait->waited });
 }
 
 static void run_waiting(struct weir__http_call *call, const struct requests *requests)

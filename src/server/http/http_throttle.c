@@ -88,6 +88,8 @@ static void run(struct weir__http_call *call, const json_t *object)
 	const json_t *const key = json_object_get(object, "key");
 	struct weir__decide decide WEIR__UNINITIALIZED;
 	struct weir_claim claim;
+	struct weir__refusal refusal;
+	const char *text;
 	int64_t numbers[WEIR__THROTTLE_ARGUMENTS];
 
 	if (!read_types(call, object, numbers))
@@ -96,6 +98,13 @@ static void run(struct weir__http_call *call, const json_t *object)
 				     (uint64_t)numbers[QUANTITY] };
 	if (claim.limit == NULL)
 		return;
+	weir__limit_ref_begin(call->context);
+	text = claim.key;
+	if (!weir__limit_ref_add_prefix(call->context, call->client, &text, &claim.key_length, &refusal)) {
+		say_refusal(call, &refusal);
+		return;
+	}
+	claim.key = text;
 	weir__decide_init(&decide, call->context, call->client, WEIR__PROTOCOL_HTTP, write_throttle);
 	weir__http_begin(call, &decide.request);
 	if (weir__decide_run(&decide, WEIR__STORE_TAKE, &claim, 1) == WEIR__RUN_DONE)

@@ -60,6 +60,13 @@ static const struct weir__address *address_of(const struct weir__client *client,
 	return weir__address_read(weir__slice_of(peer), memory) ? memory : NULL;
 }
 
+static struct weir__auth_source source_of(const struct weir__client *client, struct weir__address *memory)
+{
+	const struct weir__address *const address = address_of(client, memory);
+
+	return (struct weir__auth_source){ address, address };
+}
+
 static bool is_limited(const struct weir__call *call)
 {
 	struct weir__auth_limit *const limit = call->context->auth_limit;
@@ -67,7 +74,7 @@ static bool is_limited(const struct weir__call *call)
 	weir_ns retry_after;
 
 	return limit && call->context->users && call->context->users->n > 0 &&
-	       !weir__auth_limit_may_try(limit, address_of(call->client, &memory), weir_clock_now(), &retry_after);
+	       !weir__auth_limit_may_try(limit, source_of(call->client, &memory), weir_clock_now(), &retry_after);
 }
 
 static void note_failure(const struct weir__call *call)
@@ -75,7 +82,7 @@ static void note_failure(const struct weir__call *call)
 	struct weir__address memory;
 
 	if (call->context->auth_limit)
-		weir__auth_limit_failed(call->context->auth_limit, address_of(call->client, &memory), weir_clock_now());
+		weir__auth_limit_failed(call->context->auth_limit, source_of(call->client, &memory), weir_clock_now());
 }
 
 /* Authenticates the client. Without any users, it behaves like a Redis whose default user needs no password. */

@@ -165,6 +165,9 @@ void weir__run_subcommand(struct weir__call *call, const char *command, const st
 void weir__refuse(struct weir__call *call, enum weir__error_number error);
 void weir__refuse_with(struct weir__call *call, enum weir__error_number error, const char *detail);
 
+/* Writes NOPERM: the client's user has no role for the operation. `what` is "NAME' command", and perhaps more. */
+void weir__refuse_role(struct weir__call *call, enum weir__operation operation, const char *what);
+
 /* Writes the error of a refusal (limit_ref.h). Returns false. */
 bool weir__refuse_as(struct weir__call *call, const struct weir__refusal *refusal);
 

@@ -25,7 +25,7 @@ const struct weir__command_row weir__command_rows[] = {
 	  weir__upto, WEIR__OP_TAKE, 4, 4, WEIR__IS_DECISION | WEIR__MAY_OVERLAP | WEIR__IS_WRITE | WEIR__TAKES_TRACE, 1, 1, 1 },
 	{ "weir.peek", "key limit [cost]", "like take, but charges nothing",
 	  weir__peek, WEIR__OP_PEEK, 3, 4, WEIR__IS_DECISION | WEIR__MAY_OVERLAP, 1, 1, 1 },
-	{ "weir.refund", "key limit n", "gives n back, never above full; answers like take. Whoever may take may also give back",
+	{ "weir.refund", "key limit n", "gives n back, never above full; answers like take",
 	  weir__refund, WEIR__OP_REFUND, 4, 4, WEIR__IS_DECISION | WEIR__MAY_OVERLAP | WEIR__IS_WRITE, 1, 1, 1 },
 	{ "weir.reset", "key limit", "forgets what the key has used: 1, or 0 if nothing was used",
 	  weir__reset, WEIR__OP_RESET, 3, 3, WEIR__IS_DECISION | WEIR__MAY_OVERLAP | WEIR__IS_WRITE, 1, 1, 1 },
@@ -313,14 +313,14 @@ static void refuse_arity(struct weir__call *call, const struct weir__command_row
 static bool may(const struct weir__call *call, const struct weir__command_row *row)
 {
 	if (call->client->user)
-		return call->client->user->role == WEIR__ROLE_ADMIN || !weir__operation_needs_admin(row->operation);
+		return weir__user_may(call->client->user, row->operation);
 	return (row->flags & WEIR__BEFORE_AUTH) || !weir__client_is_unauthenticated(call->context, call->client);
 }
 
 static void refuse_user(struct weir__call *call, const struct weir__command_row *row)
 {
 	const bool has_part = (row->flags & WEIR__HAS_SUBCOMMANDS) && call->n > 1;
-	char text[128], part[32] = "";
+	char name[64], part[32] = "";
 
 	if (call->client->user == NULL) {
 		weir__refuse(call, WEIR__ERROR_NOAUTH);
@@ -328,7 +328,16 @@ static void refuse_user(struct weir__call *call, const struct weir__command_row 
 	}
 	for (size_t i = 0; has_part && i < call->arguments[1].length && i + 1 < sizeof(part); i++)
 		part[i] = (char)tolower((unsigned char)call->arguments[1].bytes[i]);
-	(void)snprintf(text, sizeof(text), "%s%s%s' command", row->name, has_part ? "|" : "", part);
+	(void)snprintf(name, sizeof(name), "%s%s%s' command", row->name, has_part ? "|" : "", part);
+	weir__refuse_role(call, row->operation, name);
+}
+
+void weir__refuse_role(struct weir__call *call, enum weir__operation operation, const char *what)
+{
+	char fault[WEIR__ROLE_FAULT], text[WEIR__ROLE_FAULT + 96];
+
+	weir__operation_explain_role(call->client->user, operation, fault);
+	(void)snprintf(text, sizeof(text), "%s: %s", what, fault);
 	weir__refuse_with(call, WEIR__ERROR_NOPERM, text);
 }
 

@@ -215,7 +215,15 @@ static const struct weir_table_limit *find_limit(struct weir__call *call, enum w
 	return NULL;
 }
 
-static void gather_claim(struct weir__call *call, const struct weir_claim *claim, enum weir__answer_form form)
+/* The end of the group frees room for any key of a request. */
+static void make_key_room(struct weir__call *call)
+{
+	if (WEIR__UNLIKELY(call->context->keys_used > WEIR__GUARD_KEY_ROOM))
+		weir__resp_end_group(call->resp, call->client, call->writer);
+}
+
+static inline __attribute__((always_inline)) void gather_claim(struct weir__call *call, const struct weir_claim *claim,
+							       enum weir__answer_form form)
 {
 	struct weir__resp *const resp = call->resp;
 	const uint32_t n = resp->n;
@@ -234,6 +242,31 @@ static void gather_claim(struct weir__call *call, const struct weir_claim *claim
 	}
 }
 
+/* Makes a claim for the key of the command, which is its first argument, with the prefix of the client. Returns false
+ * after writing the error reply. Not inlined, so that clients without users do not pay for it. */
+__attribute__((noinline)) static bool make_claim(struct weir__call *call, const struct weir_table_limit *limit,
+						 uint64_t cost, struct weir_claim *ret_claim)
+{
+	const char *key = call->arguments[1].bytes;
+	size_t length = call->arguments[1].length;
+	struct weir__refusal refusal WEIR__UNINITIALIZED;
+
+	make_key_room(call);
+	if (!weir__limit_ref_add_prefix(call->context, call->client, &key, &length, &refusal))
+		return weir__refuse_as(call, &refusal);
+	*ret_claim = (struct weir_claim){ .limit = limit, .key = key, .key_length = length, .cost = cost };
+	return true;
+}
+
+__attribute__((noinline)) static void gather_of_user(struct weir__call *call, const struct weir_table_limit *limit,
+						     uint64_t cost, enum weir__answer_form form)
+{
+	struct weir_claim claim WEIR__UNINITIALIZED;
+
+	if (make_claim(call, limit, cost, &claim))
+		gather_claim(call, &claim, form);
+}
+
 static void gather(struct weir__call *call, const struct weir_table_limit *limit, uint64_t cost,
 		   enum weir__answer_form form)
 {
@@ -241,7 +274,10 @@ static void gather(struct weir__call *call, const struct weir_table_limit *limit
 		.limit = limit, .key = call->arguments[1].bytes, .key_length = call->arguments[1].length, .cost = cost
 	};
 
-	gather_claim(call, &claim, form);
+	if (WEIR__UNLIKELY(call->client->user != NULL))
+		gather_of_user(call, limit, cost, form);
+	else
+		gather_claim(call, &claim, form);
 }
 
 /* The three numbers of a limit as they were sent, with the protocol bytes between them: the cache key of the limit. */
@@ -282,10 +318,12 @@ static void write_cell_denied(struct weir__request *request, void *writer)
  * would convert the key to that limit is not called, and the reset time is 0. */
 static void deny_cell(struct weir__call *call, const struct weir_table_limit *limit, int64_t max_burst)
 {
-	const struct weir_claim claim = { limit, call->arguments[1].bytes, call->arguments[1].length, 2 };
 	struct weir__decide decide WEIR__UNINITIALIZED;
+	struct weir_claim claim;
 
 	weir__resp_end_group(call->resp, call->client, call->writer);
+	if (!make_claim(call, limit, 2, &claim))
+		return;
 	weir__decide_init(&decide, call->context, call->client, WEIR__PROTOCOL_RESP, write_cell_denied);
 	decide.repeated = max_burst;
 	decide.verdict.reset_after = 0;
@@ -331,10 +369,14 @@ static void write_cell(struct weir__request *request, void *writer)
 __attribute__((noinline)) static void give_back_cell(struct weir__call *call, const struct weir_table_limit *limit,
 						     int64_t quantity)
 {
-	const struct weir_claim claim = { limit, call->arguments[1].bytes, call->arguments[1].length,
-					  quantity < -INT64_MAX ? INT64_MAX : (uint64_t)-quantity };
+	struct weir_claim claim;
 
-	decide(call, WEIR__STORE_REFUND, &claim, 1, write_cell);
+	if (!weir__client_may(call->client, WEIR__OP_REFUND)) {
+		weir__refuse_role(call, WEIR__OP_REFUND, "cl.throttle' command with a quantity below 0");
+		return;
+	}
+	if (make_claim(call, limit, quantity < -INT64_MAX ? INT64_MAX : (uint64_t)-quantity, &claim))
+		decide(call, WEIR__STORE_REFUND, &claim, 1, write_cell);
 }
 
 void weir__cl_throttle(struct weir__call *call)
@@ -441,8 +483,8 @@ bool weir__read_limit_ref(struct weir__call *call, uint32_t place, uint32_t key_
 	const struct weir__resp_slice *const text = &call->arguments[place], *const key = &call->arguments[key_place];
 	struct weir__refusal refusal WEIR__UNINITIALIZED;
 
-	return weir__limit_ref_read(call->context, text->bytes, text->length, key->bytes, key->length, ret_ref,
-				    &refusal) ||
+	return weir__limit_ref_read(call->context, call->client, text->bytes, text->length, key->bytes, key->length,
+				    ret_ref, &refusal) ||
 	       weir__refuse_as(call, &refusal);
 }
 
@@ -451,22 +493,23 @@ static bool read_key(struct weir__call *call, struct weir_claim *ret_claim)
 {
 	struct weir__context *const context = call->context;
 	const struct weir__resp_slice *const text = &call->arguments[2];
+	const struct weir_table_limit *const limit = weir__inline_limits_recall(&context->limits, WEIR__SPACE_TEXT,
+										text->bytes, text->length, 0);
 	struct weir__limit_ref ref;
 
-	*ret_claim = (struct weir_claim){ .limit = weir__inline_limits_recall(&context->limits, WEIR__SPACE_TEXT,
-									      text->bytes, text->length, 0),
+	if (WEIR__UNLIKELY(limit && call->client->user))
+		return make_claim(call, limit, 0, ret_claim);
+	*ret_claim = (struct weir_claim){ .limit = limit,
 					  .key = call->arguments[1].bytes,
 					  .key_length = call->arguments[1].length };
-	if (ret_claim->limit)
+	if (limit)
 		return true;
-	if (WEIR__UNLIKELY(context->keys_used > WEIR__GUARD_KEY_ROOM)) /* the end of the group frees room for any key */
-		weir__resp_end_group(call->resp, call->client, call->writer);
+	make_key_room(call);
 	if (!weir__read_limit_ref(call, 2, 1, &ref))
 		return false;
-	if (ref.named) {
-		*ret_claim = (struct weir_claim){ ref.named, ref.key, ref.key_length, 0 };
+	*ret_claim = (struct weir_claim){ ref.named, ref.key, ref.key_length, 0 };
+	if (ref.named)
 		return true;
-	}
 	ret_claim->limit = find_limit(call, WEIR__SPACE_TEXT, &ref.limit);
 	if (ret_claim->limit)
 		weir__inline_limits_remember(&context->limits, WEIR__SPACE_TEXT, text->bytes, text->length, 0,

@@ -234,12 +234,13 @@ void weir__dbsize(struct weir__call *call)
 
 static void say_command(const struct weir__call *call, const struct weir__command_row *row)
 {
-	char name[WEIR__COMMAND_NAME_SIZE], line[512];
+	char name[WEIR__COMMAND_NAME_SIZE], line[512], roles[WEIR__ROLES_TEXT];
 	int length;
 
 	weir__write_capitals(row->name, name);
-	length = snprintf(line, sizeof(line), "%s%s%s: %s%s", name, *row->usage ? " " : "", row->usage, row->does,
-			  weir__operation_needs_admin(row->operation) ? "; needs role admin" : "");
+	length = snprintf(line, sizeof(line), "%s%s%s: %s", name, *row->usage ? " " : "", row->usage, row->does);
+	if (weir__operation_write_roles(row->operation, " or ", roles) > 0)
+		length += snprintf(line + length, sizeof(line) - (size_t)length, "; needs role %s", roles);
 	weir__resp_write_simple(call->writer, line, (size_t)length);
 }
 
