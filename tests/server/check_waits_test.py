@@ -316,7 +316,7 @@ def without_redis_the_fallback_decides():
             with serving(store, "--on-store-failure", mode) as (server, client):
                 assert client.ask("WEIR.TAKE", "u", "@hourly")["allowed"]
                 waits = [Waiting(server, kind, "u") for kind in ("check", "authorize", "post-take")]
-                until(lambda: n_waiting(client) == 3, "they wait")
+                until(lambda: left(client, "u") == 16 and n_waiting(client) == 3, "they wait, and Redis has replied")
                 store.tell(signal.SIGSTOP)
                 with contextlib.closing(Waiting(server, "authorize", "new")) as one:
                     answer = one.read()

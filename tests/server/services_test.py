@@ -211,7 +211,7 @@ def smooths(service):
         weir = Daemon(WEIR, folder, ("--keys", "10000", "--workers", "1", "--policy", policy), http=f"127.0.0.1:{free_port()}")
         try:
             weir.start()
-            with running(service, weir.http, {"WEIR_WAIT_MS": "20000"}) as port:
+            with running(service, weir.http, {"WEIR_WAIT_MS": "20000", "WEIR_FAIL": "closed"}) as port:
                 client = next(clients)
                 check_smooth(*crowd(port, client, 15, "/page"), 20 * 10**6)
                 assert [visit(port, client, target="/daily")[0] for _ in range(2)] == [200, 429]
