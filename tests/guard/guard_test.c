@@ -353,12 +353,17 @@ static void values_with_control_characters(void)
 
 int main(int argc, char **argv)
 {
-	static const struct check_test tests[] = {
-		TEST(numbers_are_of_the_decider),    TEST(all_or_nothing),      TEST(nothing_applies), TEST(unmatched_requests_are_denied),
-		TEST(shadows_change_no_answer),      TEST(state_stays_by_name), TEST(one_limit_by_call),
-		TEST(a_bad_policy_changes_nothing),  TEST(swapped_under_load),  TEST(limits_on_cards_decide_alike),
-		TEST(values_with_control_characters)
-	};
+	static const struct check_test tests[] = { TEST(numbers_are_of_the_decider),
+						   TEST(all_or_nothing),
+						   TEST(nothing_applies),
+						   TEST(unmatched_requests_are_denied),
+						   TEST(shadows_change_no_answer),
+						   TEST(state_stays_by_name),
+						   TEST(one_limit_by_call),
+						   TEST(a_bad_policy_changes_nothing),
+						   TEST(swapped_under_load),
+						   TEST(limits_on_cards_decide_alike),
+						   TEST(values_with_control_characters) };
 
 	if (argc > 1)
 		changes = (uint32_t)strtoul(argv[1], NULL, 10);

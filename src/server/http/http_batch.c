@@ -34,7 +34,8 @@ static void write_one(struct weir__http_call *call, const struct weir__http_item
 	if (item->error)
 		weir__reply_problem(call->reply, 400, item->error);
 	else
-		weir__http_say(call, &(struct weir__http_decision){ &item->answer, 429, item->is_closed, false, more, NULL });
+		weir__http_say(call,
+			       &(struct weir__http_decision){ &item->answer, 429, item->is_closed, false, more, NULL });
 }
 
 static void write_batch(struct weir__request *request, void *call_)

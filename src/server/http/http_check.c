@@ -344,10 +344,9 @@ static void write_check_wait(struct weir__request *request, void *call)
 {
 	const struct weir__check_wait *const wait = (const struct weir__check_wait *)(const void *)request;
 
-	weir__http_say(call,
-		       &(struct weir__http_decision){ &wait->check.check.answer, request->status, wait->check.is_closed,
-						      request->form == FOR_VISITORS, "",
-						      wait->may_wait ? &wait->waited : NULL });
+	weir__http_say(call, &(struct weir__http_decision){ &wait->check.check.answer, request->status,
+							    wait->check.is_closed, request->form == FOR_VISITORS, "",
+							    wait->may_wait ? &wait->waited : NULL });
 }
 
 void weir__http_run_check_wait(struct weir__http_call *call, struct weir_guard *guard,
@@ -378,8 +377,8 @@ static void run_query(struct weir__http_call *call, struct weir_guard *guard, co
 	if (WEIR__LIKELY(!question->has_wait))
 		weir__http_run_check(call, guard, question->attributes, question->n, question->cost, 429, false);
 	else
-		weir__http_run_check_wait(call, guard, question->attributes, question->n, question->cost, 429,
-					  false, &question->wait);
+		weir__http_run_check_wait(call, guard, question->attributes, question->n, question->cost, 429, false,
+					  &question->wait);
 }
 
 /* --- GET -------------------------------------------------------------------------------------------------------- */

@@ -293,7 +293,8 @@ static void write_waited(struct weir__request *request, void *call)
 	make_answer(request, &wait->verdict, wait->decided_by, take->texts[wait->decided_by], &answer);
 	if (take->is_of_several)
 		(void)snprintf(more, sizeof(more), ",\"decided_by_item\":%u", wait->decided_by);
-	weir__http_say(call, &(struct weir__http_decision){ &answer, 429, wait->is_closed, false, more, &wait->waited });
+	weir__http_say(call,
+		       &(struct weir__http_decision){ &answer, 429, wait->is_closed, false, more, &wait->waited });
 }
 
 static void run_waiting(struct weir__http_call *call, const struct requests *requests)
