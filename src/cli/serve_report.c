@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/words.h"
+#include "engine/operations.h"
 #include "guard/guard.h"
 #include "observe/log.h"
 #include "policy/example.h"
@@ -199,6 +200,12 @@ static void tell_secrets(const struct suggestions *suggestions, const struct wei
 		printf("     set TOKEN to the token of %s, from %s\n", token_user->name, config);
 }
 
+/* NULL: there are no users, and everybody may. */
+static bool may_inspect(const struct weir__user *user)
+{
+	return user == NULL || (user->roles & weir__operation_roles(WEIR__OP_INSPECT)) != 0;
+}
+
 static void tell_commands(const struct weir__server_started *started)
 {
 	static struct weir__policy_example room; /* large */
@@ -222,7 +229,12 @@ static void tell_commands(const struct weir__server_started *started)
 		}
 		suggest(&suggestions, "WEIR.TAKE user:42 '100/min burst 20'", "take user:42 '100/min burst 20'");
 		putchar('\n');
-		suggest(&suggestions, "WEIR.INSPECT user:42 '100/min burst 20'", "inspect user:42 '100/min burst 20'");
+		if (may_inspect(suggestions.user))
+			suggest(&suggestions, "WEIR.INSPECT user:42 '100/min burst 20'",
+				"inspect user:42 '100/min burst 20'");
+		else
+			suggest(&suggestions, "WEIR.PEEK user:42 '100/min burst 20'",
+				"peek user:42 '100/min burst 20'");
 		putchar('\n');
 	}
 	if (has_curl)

@@ -301,7 +301,7 @@ static void deny(const struct weir__waiter *waiter, weir_ns now, struct weir__wa
 	ret_outcome->verdict = denied(waiter, now);
 	ret_outcome->decided_by = waiter->decider;
 	ret_outcome->is_closed = waiter->is_closed;
-	ret_outcome->waited = less(now, waiter->since);
+	ret_outcome->waited = less(waiter->called_at, waiter->since);
 	for (uint32_t i = 0; i < waiter->n; i++)
 		ret_outcome->verdicts[i] = i == waiter->decider || waiter->is_under_way ? ret_outcome->verdict :
 											  waiter->verdicts[i];

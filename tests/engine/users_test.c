@@ -1,4 +1,5 @@
 /* users_test.c: users by name and by token, and what their roles allow. */
+/* Covers: src/engine/permissions.c */
 #include "engine/users.h"
 
 #include <stdio.h>

@@ -153,7 +153,7 @@ static void what_is_unmatched(void)
 		{ "unmatched: [deny]\n", "p.yaml:1:12: a list; unmatched is a text\n" },
 		{ "limits: [{name: a, limit: 1/s, unmatched: deny}]\n",
 		  "p.yaml:1:32: unknown key 'unmatched' in a limit; use name, limit, key, match, cost, mode, overrides, "
-		  "overrides_from, store, on_store_failure, store_budget\n" },
+		  "overrides_from, store, on_store_failure, store_budget, wait\n" },
 	};
 	struct weir_policy *policy = policy_of("unmatched: deny\nlimits: []\n");
 

@@ -5,7 +5,7 @@
 
 Nothing here measures time: a wait is tested by what happens before it is over, and by its end."""
 # Covers: src/engine/errors.c, src/engine/limit_ref.c, src/engine/inline_limits.c, src/server/resp/client_info.c,
-# src/server/resp/resp_client.c, src/server/resp/resp_commands.c, src/server/resp/resp_decide.c,
+# src/server/resp/resp_client.c, src/server/resp/resp_commands.c, src/server/resp/resp_decide.c, src/server/resp/resp_hold.c,
 # src/server/resp/resp_info.c, src/server/resp/resp_introspect.c, src/server/resp/resp_transaction.c
 
 import contextlib
@@ -84,7 +84,7 @@ NAMES = ["allowed", "limit", "remaining", "granted", "retry_after", "reset_after
 ARRAYS = [
     (("WEIR.TAKE", "k", HOUR, 4), [1, 10, 6, 4, 0, None, 0], NAMES),
     (("WEIR.TAKE", "k", HOUR, 7), [0, 10, 6, 0, None, None, 0], NAMES),
-    (("WEIR.TAKE", "k", HOUR, 1, "WAIT", 10), [1, 10, 5, 1, 0, None, 0], NAMES),
+    (("WEIR.TAKE", "k", HOUR, 1, "WAIT", 10), [1, 10, 5, 1, 0, None, 0, 0], [*NAMES, "waited"]),
     (("WEIR.UPTO", "k", HOUR, 2), [1, 10, 3, 2, 0, None, 0], NAMES),
     (("WEIR.PEEK", "k", HOUR), [1, 10, 3, 0, 0, None, 0], NAMES),
     (("WEIR.REFUND", "k", HOUR, 1), [1, 10, 4, 0, 0, None, 0], NAMES),

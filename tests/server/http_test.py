@@ -251,8 +251,8 @@ SETTINGS = f"""users:
 
 def tokens_say_who_asks():
     with policy_daemon(settings=SETTINGS) as one:
-        told = [one.process.stdout.readline().decode() for _ in range(4)][-1]
-        assert told == f"     curl -H 'Authorization: Bearer TOKEN' 'http://{one.http_at}/v1/check?ip=203.0.113.7'\n", told
+        told = [one.process.stdout.readline().decode() for _ in range(5)][-1]
+        assert told == f"     curl -H \"Authorization: Bearer $TOKEN\" 'http://{one.http_at}/v1/check?ip=203.0.113.7'\n", told
         client = client_of(one)
         for said, status, error in ((None, 401, ""), ("Basic d2ViOng=", 401, ', error="invalid_token"'),
                                     ("Bearer", 401, ', error="invalid_token"'),

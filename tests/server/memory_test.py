@@ -249,8 +249,8 @@ def who_waits_for_the_server_is_not_late():
         client.sendall(take * 3 + bulks("ECHO", "heron")[:-4])
         lines = client.makefile("rb")
         for _ in range(3):
-            assert lines.readline() == b"*7\r\n"
-            assert [lines.readline() for _ in range(7)][0] == b":1\r\n"
+            assert lines.readline() == b"*8\r\n"
+            assert [lines.readline() for _ in range(8)][0] == b":1\r\n"
         client.sendall(bulks("ECHO", "heron")[-4:])
         assert lines.readline() + lines.readline() == b"$5\r\nheron\r\n"
 

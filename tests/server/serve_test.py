@@ -30,13 +30,13 @@ class Server:
             [WEIR, "serve", "--listen", "127.0.0.1:0", "--listen", self.path, "--http", "none", "--keys", "10000", *options],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         lines = []
-        while not lines or (lines[-1] and " WEIR.INSPECT " not in lines[-1]):
+        while not lines or (lines[-1] and not re.search(" WEIR.(INSPECT|PEEK) ", lines[-1])):
             lines.append(self.process.stdout.readline().decode())
         self.lines = "".join(lines)
         found = re.fullmatch(r"weir serve: RESP at 127\.0\.0\.1:(\d+)\n", lines[0])
         assert found and lines[1] == f"weir serve: RESP at {self.path}\n", (lines, self.process.stderr.read())
         self.port = int(found.group(1))
-        assert re.fullmatch(f"try: redis-cli -p {self.port}( --user [a-z]+ --askpass)? CL.THROTTLE user:42 15 30 60\n",
+        assert re.fullmatch(f"(try:|    ) redis-cli -p {self.port}( --user [a-z]+ --askpass)? CL.THROTTLE user:42 15 30 60\n",
                             lines[-3]), lines
 
     def __enter__(self):
@@ -361,7 +361,7 @@ def started(*options):
     with subprocess.Popen([WEIR, "serve", "--keys", "1000", "--workers", "1", *options], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as process:
         lines = []
-        while not lines or (lines[-1] and " WEIR.INSPECT " not in lines[-1]):
+        while not lines or (lines[-1] and not re.search(" WEIR.(INSPECT|PEEK) ", lines[-1])):
             lines.append(process.stdout.readline())
         process.send_signal(signal.SIGTERM)
         more, said = process.communicate(timeout=TIMEOUT_S)

@@ -209,8 +209,11 @@ _on_store = [c_void_p, c_void_p, c_char_p, c_size_t, c_uint64, c_void_p]  # stor
 _on_limiter = [c_void_p, c_uint64, c_uint64]  # limiter, now, cost
 _on_key = [c_void_p, c_void_p, c_char_p, c_size_t, c_uint64, c_uint64]  # table, limit, key, its length, now, cost
 
+# By name: the type of the result, and those of the arguments.
+_Functions = Dict[str, Tuple[Any, List[Any]]]
+
 # name: what it returns, what it takes. A pointer is c_void_p, one to bytes or text c_char_p.
-_FUNCTIONS = {
+_FUNCTIONS: _Functions = {
     "weir_strerror": (c_char_p, [c_int]),
     "weir_clock_now": (c_uint64, []),
     "weir_limit_parse": (c_int, [c_char_p, c_size_t, c_void_p, c_void_p]),
@@ -287,10 +290,10 @@ _FUNCTIONS = {
 }
 
 # Of libweir-redis and libweir-policy, which are loaded when they are first needed.
-_REDIS_FUNCTIONS = {
+_REDIS_FUNCTIONS: _Functions = {
     "weir_store_redis": (c_int, [c_char_p, c_void_p, c_void_p, c_void_p]),
 }
-_POLICY_FUNCTIONS = {
+_POLICY_FUNCTIONS: _Functions = {
     "weir_policy_read": (c_int, [c_char_p, c_size_t, c_char_p, c_void_p, c_void_p, c_void_p]),
     "weir_policy_load": (c_int, [c_char_p, c_void_p, c_void_p, c_void_p]),
     "weir_guard_new_on": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
@@ -316,7 +319,7 @@ def _find() -> str:
                       "run ldconfig")
 
 
-def _load(path: str, functions: Dict[str, Tuple[Any, List[Any]]]) -> ctypes.CDLL:
+def _load(path: str, functions: _Functions) -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(path, use_errno=True)
     except OSError as fault:
@@ -335,7 +338,7 @@ _library: Any = _load(_PATH, _FUNCTIONS)
 _companions: Dict[str, Any] = {}
 
 
-def _companion(name: str, functions: Dict[str, Tuple[Any, List[Any]]]) -> Any:
+def _companion(name: str, functions: _Functions) -> Any:
     """libweir-NAME, next to libweir or installed."""
     if name not in _companions:
         near = os.path.join(os.path.dirname(_PATH), f"libweir-{name}.so")
@@ -409,7 +412,7 @@ class Waited(enum.Enum):
 
 
 def _fraction(tokens: _weir_tokens) -> Fraction:
-    return tokens.units + Fraction(tokens.parts, tokens.of)
+    return Fraction(tokens.units) + Fraction(tokens.parts, tokens.of)
 
 
 class KeyState(NamedTuple):
@@ -923,7 +926,7 @@ class Limiter(_Unique):
         """Waits until a request of this cost may go, and charges it. True: go. Returns at once if it could not go
         within the timeout, in seconds, or if no wait will help. Buckets serve in the order in which the waits began."""
         pointer, cost = self._pointer, _number(cost)
-        return _wait(lambda deadline, own: _library.weir_limiter_wait(pointer, cost, deadline, own),
+        return _wait(lambda deadline, own: int(_library.weir_limiter_wait(pointer, cost, deadline, own)),
                      lambda: _goes(self.peek(cost)), now(), timeout, canceller)
 
     @property
@@ -1087,7 +1090,7 @@ class Queue(_Unique, Generic[_Item]):
         while True:
             found = (c_void_p * 256)()
             n = _library.weir_queue_drain(self._handle, found, len(found))
-            items.extend(self._items.pop(number) for number in found[:n])
+            items.extend(self._items.pop(number or 0) for number in found[:n])
             if n < len(found):
                 return items
 
@@ -1259,7 +1262,7 @@ class Table(_Unique):
                 raise ValueError(f"{limit!r} is of another table")
             encoded = _key(key)
             rows.append((limit._pointer, encoded, len(encoded), _number(cost)))
-        return (_weir_claim * len(rows))(*rows)
+        return (_weir_claim * len(rows))(*[_weir_claim(*row) for row in rows])
 
 
 def _time_of(handle: _Handle, given: Optional[int]) -> int:
@@ -1342,8 +1345,8 @@ class Limit(_Unique):
         """Waits until a request of this cost may go, and charges the key: as Limiter.wait. Those who wait for one key
         of a bucket are served in order only while that takes less than half a minute."""
         handle, encoded, cost = self.table._use(), _key(key), _number(cost)
-        return _wait(lambda deadline, own: _library.weir_table_wait(handle, self._pointer, encoded, len(encoded), cost,
-                                                                    deadline, own),
+        return _wait(lambda deadline, own: int(_library.weir_table_wait(handle, self._pointer, encoded, len(encoded), cost,
+                                                                        deadline, own)),
                      lambda: _goes(self.peek(encoded, cost)), _time_of(handle, None), timeout, canceller)
 
     def stats(self) -> LimitStats:
@@ -1581,7 +1584,7 @@ class Store(_Unique):
                 raise ValueError(f"{limit!r} is of another store")
             encoded = _key(key)
             rows.append((limit._pointer, encoded, len(encoded), _number(cost)))
-        return (_weir_claim * len(rows))(*rows)
+        return (_weir_claim * len(rows))(*[_weir_claim(*row) for row in rows])
 
 
 def _failure(mode: Optional[str]) -> int:
@@ -1722,7 +1725,7 @@ class Guard(_Unique):
         decided together. Error: as StoreLimit.take, and ERR_LIMIT if the policy cannot match these attributes."""
         handle, found, message = self._use(), _weir_guard_answer(), _weir_message()
         rows = [(name.encode("utf-8", "surrogatepass"), _key(value)) for name, value in attributes.items()]
-        array = (_weir_attribute * len(rows))(*[(name, len(name), value, len(value)) for name, value in rows])
+        array = (_weir_attribute * len(rows))(*[_weir_attribute(name, len(name), value, len(value)) for name, value in rows])
         _check(self._policies.weir_guard_check(handle, array, len(rows), _number(cost), handle.now(), _ref(found),
                                                _ref(message)), message)
         return GuardAnswer(_verdict(found.verdict),

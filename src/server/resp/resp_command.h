@@ -200,6 +200,10 @@ void weir__answer_numbers(struct weir__resp_writer *writer, const char *const na
 			  size_t n, bool begins_with_truth);
 void weir__answer_verdict(const struct weir_verdict *verdict, struct weir__resp_writer *writer);
 
+/* Writes the reply of a request that is done, or the error reply of one that was refused. */
+void weir__end_run(struct weir__call *call, enum weir__run_result result, struct weir__request *request,
+		   const struct weir__refusal *refusal);
+
 /* Writes the replies to the takes of a group. */
 void weir__write_group(struct weir__request *request, void *writer);
 

@@ -147,6 +147,16 @@ static inline _Atomic uint64_t *weir__table_leaf_hint(const struct weir_table *t
 	return weir__leaf_hint(&table->leaf_hints, (uint64_t)(slot - table->region.slots));
 }
 
+/* Prefetches the history that the slot refers to: its root and, with a hint, its leaves at the same time. */
+static inline void weir__table_fetch_history(const struct weir_table *table, const struct weir__place *place)
+{
+	_Atomic uint64_t *const hint = weir__table_leaf_hint(table, place->slot);
+
+	weir__history_fetch_root(&table->region.arena, weir__slot_root(place->seen));
+	if (hint)
+		weir__leaf_hint_fetch(&table->region.arena, hint);
+}
+
 /* The lines that a key may be in: its home line, the other line of that pair, and the two of the alternate pair. */
 static inline void weir__table_lines(const struct weir_table *table, uint64_t hash,
 				     union weir__atomic16 *ret_lines[WEIR__LINES])

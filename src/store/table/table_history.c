@@ -152,16 +152,6 @@ static inline __attribute__((always_inline)) bool is_still_there(struct work *wo
 	return true;
 }
 
-/* Prefetches the history that the slot refers to: its root and, with a hint, its leaves at the same time. */
-static void fetch_history(const struct weir_table *table, const struct weir__place *place)
-{
-	_Atomic uint64_t *const hint = weir__table_leaf_hint(table, place->slot);
-
-	weir__history_fetch_root(&table->region.arena, weir__slot_root(place->seen));
-	if (hint)
-		weir__leaf_hint_fetch(&table->region.arena, hint);
-}
-
 /* Finds the key and its history, if it has one. What a slot with this fingerprint refers to may be gone, or may not be
  * a history at all. It then counts as none and will be replaced. */
 static void find(struct work *work)
@@ -173,7 +163,7 @@ static void find(struct work *work)
 		weir__key_init(&work->key, work->key.table, work->key.limit, work->key.hash);
 		weir__table_find(&work->key, &work->place, &work->counter);
 		if (work->place.slot && weir__slot_tag(work->place.seen) == WEIR__SLOT_ARENA) {
-			fetch_history(work->key.table, &work->place);
+			weir__table_fetch_history(work->key.table, &work->place);
 			found = weir__history_look(&work->key.table->region.arena, weir__slot_root(work->place.seen),
 						   work->key.hash, &work->history, &moved_to);
 		}
