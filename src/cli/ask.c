@@ -20,7 +20,7 @@ enum {
 	GO_ON = -1,
 	OPERANDS_MAX = 48,
 	ATTRIBUTES_MAX = 30, /* with their values, the command and COST, the most that a request may have */
-	WORDS_MAX = 2 * OPERANDS_MAX + 3, /* the command, WAIT or COST, and its number */
+	WORDS_MAX = 2 * OPERANDS_MAX + 5, /* the command, COST and WAIT, and their numbers */
 
 	PATIENCE_MS = 10000,     /* the time limit for a reply that should take a millisecond */
 	WAIT_MS_MOST = 86400000, /* the longest wait that a server accepts */
@@ -59,12 +59,12 @@ static const struct question {
 	  -1, { NULL, NULL, NULL, NULL }, NULL, false },
 	{ "release", "WEIR.RELEASE", "ID", "gives back everything held", 1, 1, false, false, false, -1,
 	  { NULL, NULL, NULL, NULL }, NULL, false },
-	{ "check", "WEIR.CHECK", "ATTRIBUTE=VALUE", "decides by all limits of its policy that apply", 1, 1, true, false, true,
+	{ "check", "WEIR.CHECK", "ATTRIBUTE=VALUE", "decides by all limits of its policy that apply", 1, 1, true, true, true,
 	  -1, { "allowed", "denied", NULL, NULL }, NULL, false },
 	{ "ping", "PING", "", "whether it answers", 0, 0, false, false, false, -1, { NULL, NULL, NULL, NULL }, NULL, false },
 	{ "info", "INFO", "[SECTION]", "its state: server, clients, decisions, table, policy, store, observing", 0, 1, false, false,
 	  false, -1, { NULL, NULL, NULL, NULL }, NULL, false },
-	{ "change", "WEIR.CHANGE", "NAME LIMIT", "changes one limit of its policy until the policy changes; needs role admin", 2, 2,
+	{ "change", "WEIR.CHANGE", "NAME LIMIT", "changes one limit of its policy until the policy changes; needs role operate", 2, 2,
 	  false, false, false, -1, { NULL, NULL, NULL, NULL }, NULL, true },
 	{ "limits", "WEIR.LIMITS", "", "the limits of its policy, as they are now", 0, 0, false, false, false, -1,
 	  { NULL, NULL, NULL, NULL }, weir__manage_limits, false },
@@ -321,6 +321,10 @@ static size_t words_of_attributes(const struct arguments *arguments, struct weir
 	words[n++] = (struct weir__resp_slice){ arguments->question->command, strlen(arguments->question->command) };
 	words[n++] = (struct weir__resp_slice){ "COST", 4 };
 	words[n++] = (struct weir__resp_slice){ cost, strlen(cost) };
+	if (arguments->wait) {
+		words[n++] = (struct weir__resp_slice){ "WAIT", 4 };
+		words[n++] = (struct weir__resp_slice){ arguments->wait, strlen(arguments->wait) };
+	}
 	for (int i = 0; i < arguments->n; i++) {
 		const char *const name = arguments->operands[i], *const equal = strchr(name, '=');
 

@@ -192,10 +192,10 @@ static void tell_secrets(const struct suggestions *suggestions, const struct wei
 	const char *const config = suggestions->started->settings->config;
 
 	if (suggestions->user && !suggestions->is_redis)
-		printf("     set WEIR_PASSWORD to the password of %s, which %s has or names\n", suggestions->user->name,
-		       config);
+		printf("     set WEIR_PASSWORD to the password of %s, from %s or the file that it names\n",
+		       suggestions->user->name, config);
 	else if (suggestions->user)
-		printf("     %s has or names the password of %s\n", config, suggestions->user->name);
+		printf("     the password of %s is in %s or the file that it names\n", suggestions->user->name, config);
 	if (token_user)
 		printf("     set TOKEN to the token of %s, from %s\n", token_user->name, config);
 }

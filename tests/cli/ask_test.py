@@ -189,6 +189,17 @@ def clients_are_unblocked():
             expect(0, f'allowed by "logins", 2 of 3 left, full again in {SPAN}', "check", "ip=2001:db8::1", *at)
 
 
+def checks_wait_for_limits_that_delay():
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as policy:
+        policy.write("limits:\n  - {name: queue, key: [ip], limit: 100/s leaky queue 9}\n")
+        policy.flush()
+        with server("--policy", policy.name) as (_, path):
+            waited = [json.loads(weir("check", "ip=::1", "--cost", "4", "--wait", "5000", "--json", "--at", path).stdout) for _ in range(2)]
+            assert [one["allowed"] for one in waited] == [True, True] and waited[0]["waited"] == 0, waited
+            assert "waited" not in json.loads(weir("check", "ip=::1", "--json", "--at", path).stdout)
+            expect(2, "weir check: \"x\": --wait takes milliseconds, 0 to 86400000.*", "check", "ip=::1", "--wait", "x", "--at", path)
+
+
 def several_limits_say_which_refused():
     answer = (b"%8\r\n+allowed\r\n#f\r\n+limit\r\n:3\r\n+remaining\r\n:1\r\n+granted\r\n:0\r\n+retry_after\r\n:20000000000\r\n"
               b"+reset_after\r\n:40000000000\r\n+delay\r\n:0\r\n+decided_by\r\n:2\r\n")
@@ -251,7 +262,7 @@ def help_is_help():
 
 TESTS = [decisions_are_told_in_a_sentence, programs_get_json, words_may_be_anything, what_was_called_wrongly_is_told,
          who_does_not_answer_is_told, members_and_words_of_strangers_are_kept_harmless,
-         instants_are_dates, clients_are_unblocked, several_limits_say_which_refused, passwords_are_sent, users_are_asked_for, help_is_help]
+         instants_are_dates, clients_are_unblocked, checks_wait_for_limits_that_delay, several_limits_say_which_refused, passwords_are_sent, users_are_asked_for, help_is_help]
 
 
 if __name__ == "__main__":

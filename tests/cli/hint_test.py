@@ -59,7 +59,7 @@ def hints(folder, *options, programs=("redis-cli", "curl"), listen=None, http="1
                 out.seek(0)
                 said = out.read()
             lines = said.splitlines()
-            yield lines, [line[5:] for line in lines if re.match(r"(try: |     )(redis-cli|curl|/)", line) and " has or names " not in line]
+            yield lines, [line[5:] for line in lines if re.match(r"(try: |     )(redis-cli|curl|/)", line) and " the file that it names" not in line]
         finally:
             process.terminate()
             process.communicate(timeout=PATIENCE_S)
@@ -142,14 +142,14 @@ def with_users():
             file.write("users:\n  web: {token: abc}\n  ops: {password: secret, role: admin}\n"
                        f"limits:\n  - name: a\n    {LIMITS[1]}\n")
         with hints(folder, "--config", config, programs=("curl",)) as (said, commands):
-            assert f"     set WEIR_PASSWORD to the password of ops, which {config} has or names" in said, said
+            assert f"     set WEIR_PASSWORD to the password of ops, from {config} or the file that it names" in said, said
             assert f"     set TOKEN to the token of web, from {config}" in said, said
             for command in commands:
                 shell(command, WEIR_PASSWORD="secret", TOKEN="abc")
             curl = next(command for command in commands if command.startswith("curl"))
             assert json.loads(shell(curl, TOKEN="abc"))["limits"] == 1
         with hints(folder, "--config", config) as (said, commands):
-            assert f"     {config} has or names the password of ops" in said, said
+            assert f"     the password of ops is in {config} or the file that it names" in said, said
             assert all("--user ops --askpass" in command for command in commands if "redis-cli" in command), said
 
 

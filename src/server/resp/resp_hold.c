@@ -74,7 +74,7 @@ static void settle(struct weir__call *call, uint64_t actual)
 	weir__resp_end_group(call->resp, call->client, call->writer);
 	weir__hold_settle_init(&settle, call->context, call->client, write_settlement);
 	weir__end_run(call, weir__hold_settle_run(&settle, id->bytes, id->length, actual, &refusal), &settle.request,
-		&refusal);
+		      &refusal);
 }
 
 void weir__settle(struct weir__call *call)
