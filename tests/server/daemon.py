@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import traceback
 
 import toy
 
@@ -150,7 +151,8 @@ def run(tests):
             print(f"skip  {name}: {why}", flush=True)
         except (AssertionError, OSError, subprocess.SubprocessError, ValueError) as fault:
             failed += 1
-            print(f"FAIL  {name}: {type(fault).__name__}: {fault}", flush=True)
+            at = traceback.extract_tb(fault.__traceback__)[-1]
+            print(f"FAIL  {name}: {type(fault).__name__}: {fault} ({os.path.basename(at.filename)}:{at.lineno}: {at.line})", flush=True)
     if toy.IS_TOY:
         print(toy.summary(passed, failed, [name for name, _ in tests]), flush=True)
     if failed:
