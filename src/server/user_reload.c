@@ -40,7 +40,7 @@ struct weir__user_reload {
 	struct weir__accept_balancer *balancer;
 	struct weir__loop loop;
 	pthread_t thread;
-	bool is_running;
+	_Atomic bool is_running;
 	_Atomic bool is_stopping, is_asked;
 	weir_ns changed_at, touched_at; /* first and last notification since the last look; 0: none */
 	weir_ns looked_at;
