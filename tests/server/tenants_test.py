@@ -213,6 +213,18 @@ def top_keys_show_the_prefix():
         assert [row["key"] for row in by_ip["top"]["busy"]] == ["acme/ip=10.0.0.1"], by_ip["top"]
 
 
+def requests_that_wait_are_the_tenants():
+    """Each has the whole limit, whose second request would have to wait for a day."""
+    policy = "limits:\n  - {name: queue, key: user, limit: 1/day leaky queue 3, wait: 1s}\n"
+    with serving(policy) as one, users(one, *TENANTS) as clients:
+        for client in clients:
+            for words in (("WEIR.CHECK", "user", "ann", "WAIT", 1000), ("WEIR.TAKE", "k", "1/day leaky queue 3", 1, "WAIT", 1000)):
+                assert [reply[0] for reply in client.pipeline([words] * 2)] == [1, 0], words
+        for token in ("acme-token", "beta-token", "plain-token"):
+            body = {"attributes": {"user": "bob"}, "wait": "1s"}
+            assert [post(one, token, "/v1/check", body)[0] for _ in range(2)] == [200, 429], token
+
+
 def with_redis():
     with redis() as server, serving(POLICY, "--store", server.url) as one, \
             users(one, *TENANTS) as clients:
@@ -231,6 +243,7 @@ TESTS = [
     ("what is given back is the tenant's", what_is_given_back_is_the_tenants),
     ("holds are the tenant's", holds_are_the_tenants),
     ("what tenants share is not for them", what_tenants_share_is_not_for_them),
+    ("requests that wait are the tenant's", requests_that_wait_are_the_tenants),
     ("long keys are errors", long_keys_are_errors),
     ("top keys show the prefix", top_keys_show_the_prefix),
 ] + ([] if toy.IS_TOY else [("with Redis", with_redis)])
