@@ -502,7 +502,7 @@ static void draw_trouble(struct weir__top_screen *screen, const struct style *st
 	ink(&text, style, PLAIN);
 }
 
-/* Draws `lines` lines, 1, 2 or 4. What is wrong is shown in any case. */
+/* Draws 1, 2 or 4 lines. Errors are shown however few there are. */
 static void draw_server(struct weir__top_screen *screen, const struct style *style, const struct weir__top_view *view,
 			const struct weir__top_state *state, unsigned lines)
 {

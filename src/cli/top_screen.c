@@ -111,9 +111,10 @@ void weir__top_screen_enter(void)
 	has_keys = tcgetattr(STDIN_FILENO, &as_found) == 0;
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
 		handle(ends[i], on_end, (int)SA_RESETHAND);
-	handle(SIGTSTP, on_stop, 0);
-	handle(SIGCONT, on_go_on, 0);
-	handle(SIGWINCH, on_size, 0);
+	/* Restarted, so that standard output is not marked as failed. The wait for keys ends all the same. */
+	handle(SIGTSTP, on_stop, SA_RESTART);
+	handle(SIGCONT, on_go_on, SA_RESTART);
+	handle(SIGWINCH, on_size, SA_RESTART);
 	take_terminal();
 	is_stale = 1;
 }
@@ -169,7 +170,7 @@ bool weir__top_screen_show(struct weir__top_screen *screen)
 		(void)printf("\033[%u;1H%s\033[K", i + 1, screen->lines[i]);
 		memcpy(screen->shown[i], screen->lines[i], WEIR__TOP_LINE_SIZE);
 	}
-	return fflush(stdout) == 0 || errno == EINTR;
+	return fflush(stdout) == 0;
 }
 
 /* --- keys -------------------------------------------------------------------------------------------------------- */

@@ -582,7 +582,7 @@ _Ask = Callable[[int, Any], int]  # a wait of C's, of a deadline and a canceller
 
 
 def _duration(timeout: Optional[float]) -> int:
-    """Seconds as ns; None and what is longer than 584 years is NEVER."""
+    """Seconds in ns. None, and more than 584 years, become NEVER."""
     return NEVER if timeout is None or timeout >= NEVER / 1e9 else int(max(timeout, 0) * 1e9)
 
 
