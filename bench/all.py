@@ -7,7 +7,7 @@ A limit of 100 a minute on 100,000 keys chosen at random, by each algorithm: wei
 the daemon with its table; WEIR.TAKE of the daemon with its state in a Redis. The daemons and Redis have one processor,
 redis-benchmark, with 50 connections and 16 requests at once, has another; where there is a Redis, the daemon shares that.
 
---write puts the table into docs/benchmarks.md. --quick is a smoke test: its figures mean nothing, and are not written."""
+--write puts the table into docs/concepts/benchmarks.md. --quick is a smoke test: its figures mean nothing, and are not written."""
 # packages: redis-server redis-tools util-linux
 
 import argparse
@@ -32,7 +32,7 @@ LIMITS = {
     "sliding log": "100/min sliding_log",
 }
 PER_SECOND = {"daemon": 400_000, "redis": 80_000}  # that a measurement reckons with
-PAGE = "docs/benchmarks.md"
+PAGE = "docs/concepts/benchmarks.md"
 BEGIN, END = "<!-- made by ./dev bench all --write -->", "<!-- end -->"
 
 

@@ -59,7 +59,7 @@ WEIR_API void weir_guard_free(struct weir_guard *guard);
  * A key keeps its usage under a limit of the same name, in a table and in Redis, if only the rate or burst of a bucket or
  * the count of a window changes: see weir_table_change_limit. It starts over if the name, the algorithm, an option, the
  * period of a window or the parts of the key change. A limit that the new policy does not have stays in the table. If a
- * later policy has it again, keys have what they used, minus what has refilled. docs/policies.md has all cases.
+ * later policy has it again, keys have what they used, minus what has refilled. docs/reference/policy.md has all cases.
  *
  * If it fails, the new policy is freed and nothing has
  * changed, except that some of its limits may have been added to the table. */

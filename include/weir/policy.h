@@ -1,6 +1,6 @@
 /* policy.h: which limits apply to a request, by its attributes.
  *
- * A policy is read from YAML (docs/policies.md) and never changes. A request is described by attributes such as ip,
+ * A policy is read from YAML (docs/reference/policy.md) and never changes. A request is described by attributes such as ip,
  * path or api_key. The policy says which of its limits match the request, and for each the key, the limit or override,
  * and the cost. It decides nothing: weir/guard.h joins a policy and a table.
  *

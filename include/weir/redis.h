@@ -54,7 +54,7 @@ struct weir_redis_limit;
  *     redis+unix:///path/to/socket
  *
  * with the options prefix, timeout, connect_timeout, pool, database, ca, cert, key, tls_name, verify, sentinel_user and
- * sentinel_password; docs/redis.md explains each. WEIR_ERR_SYNTAX, WEIR_ERR_LIMIT: the URL, or a file that it names,
+ * sentinel_password; docs/guides/many-servers.md explains each. WEIR_ERR_SYNTAX, WEIR_ERR_LIMIT: the URL, or a file that it names,
  * cannot be used; the message says why. WEIR_ERR_SYSTEM: no memory, or no thread. */
 WEIR_API int weir_redis_new(const char *url, struct weir_redis **ret_redis, struct weir_message *ret_message);
 

@@ -1,4 +1,4 @@
-/* serve_help.c: the settings as pages: --help, the man page and docs/settings.md, from the same rows and paragraphs.
+/* serve_help.c: the settings as pages: --help, the man page and docs/reference/settings.md, from the same rows and paragraphs.
  *
  * In texts, what a person would type stands between backticks: bold in the man page, left out in --help. */
 #include "cli/serve_help.h"
@@ -209,7 +209,7 @@ void weir__serve_help(FILE *out)
 			help_row(out, weir__setting_rows[i].name, weir__setting_rows[i].value,
 				 describe(&weir__setting_rows[i], text, sizeof(text)));
 	help_row(out, "config", "FILE", config_means);
-	help_row(out, "help", NULL, "This. --help-man is the man page, --help-markdown docs/settings.md.");
+	help_row(out, "help", NULL, "This. --help-man is the man page, --help-markdown docs/reference/settings.md.");
 	help_row(out, "version", NULL, "The version.");
 	putc('\n', out);
 	wrap(out, PLAIN, precedence, 0, 0, HELP_WIDTH);
@@ -302,7 +302,7 @@ void weir__serve_help_man(FILE *out)
 	fputs(".SH \"SEE ALSO\"\n.BR redis\\-cli (1)\n", out);
 }
 
-/* --- docs/settings.md ------------------------------------------------------------------------------------------- */
+/* --- docs/reference/settings.md ------------------------------------------------------------------------------------------- */
 
 static void markdown_row(FILE *out, const struct weir__setting *setting)
 {

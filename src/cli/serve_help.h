@@ -6,6 +6,6 @@
 
 void weir__serve_help(FILE *out);          /* --help */
 void weir__serve_help_man(FILE *out);      /* the man page */
-void weir__serve_help_markdown(FILE *out); /* docs/settings.md */
+void weir__serve_help_markdown(FILE *out); /* docs/reference/settings.md */
 
 #endif

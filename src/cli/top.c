@@ -45,7 +45,7 @@ static int help(void)
 	       "  --password-file FILE  a file with the password as its first line. Without it the password\n"
 	       "                        is WEIR_PASSWORD from the environment, if set\n"
 	       "  --once                print one table and exit; the default without a terminal\n"
-	       "  --json                print the live document and exit; docs/observe.md describes it\n"
+	       "  --json                print the live document and exit; docs/guides/observe.md describes it\n"
 	       "  --help                show this\n"
 	       "\n"
 	       "NO_COLOR in the environment turns colours off. Exit status: 0 done; 2 wrong usage; 3 there is no\n"

@@ -1,5 +1,5 @@
 /* settings.h: the settings of the daemon as one table. The flags, the environment variables, the keys of the file,
- * CONFIG GET, --help, the man page and docs/settings.md are all made from it.
+ * CONFIG GET, --help, the man page and docs/reference/settings.md are all made from it.
  *
  * A flag overrides the environment, which overrides the file, which overrides the default. All errors are reported with
  * their places, not only the first. Values are copied and have a fixed size; only users have to be freed.

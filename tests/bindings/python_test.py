@@ -782,7 +782,7 @@ def left_by(guard, body, times, name="a"):
 
 
 def a_policy_swap_keeps_usage():
-    """docs/policies.md has it as a table."""
+    """docs/reference/policy.md has it as a table."""
     with on_redis(limits_max=256) as (in_redis, server), weir.Table(keys=100, limits_max=256) as table, \
             weir.Store(table) as in_table:
         for row, (what, before, after, left, back_in_table, back_in_redis) in enumerate(SWAPS):

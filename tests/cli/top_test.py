@@ -479,7 +479,7 @@ def called_wrongly():
 
 
 def the_page_shows_it():
-    """What docs/observe.md shows is such a screen."""
+    """What docs/guides/observe.md shows is such a screen."""
     with serving() as one, terminal(one.address, rows=20) as top:
         screen = top.until(*NAMES, "up 8 s" if RECORDS else "up ", "denied most, in", "ip=203.0.113.1").replace(one.address, "127.0.0.1:6380")
         lines = [line.rstrip() for line in screen.splitlines()]

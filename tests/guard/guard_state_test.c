@@ -1,4 +1,4 @@
-/* What becomes of a key that has used something when the policy changes: the table of docs/policies.md, row by row. */
+/* What becomes of a key that has used something when the policy changes: the table of docs/reference/policy.md, row by row. */
 #include <weir/guard.h>
 
 #include "guard/bound_policy.h"

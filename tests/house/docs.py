@@ -1,54 +1,65 @@
 #!/usr/bin/env python3
 """Runs what the documentation shows and compares what comes out.
 
-    docs.py BUILD_DIR LIBRARY.a [PAGE...]
+    docs.py BUILD_DIR LIBRARY.a [PAGE_OR_FOLDER...]
 
-PAGES are README.md and docs/*.md unless given.
+Without PAGE_OR_FOLDER, the pages are README.md and all of docs.
 
-```console blocks: each line `$ COMMAND` is run by bash from the repository root with BUILD_DIR first on PATH, and must
-print exactly the lines that follow it, standard error included; a line `...` stands for any lines. A command that ends
-in a backslash goes on in the next line. `# not run` at the end of a command means that.
+A page is read as a person at a terminal would follow it. Each page has one shell, which starts in a directory that looks like the
+repository root, with BUILD_DIR first on PATH. A page also has a network of its own, where the kernel permits that: so pages show ports as they are, and two at once
+do not meet. What a page started is stopped when it ends.
 
-```c blocks after a line <!-- compile: NAME --> are compiled against include/ and LIBRARY.a, and run if they have a
-main, which must succeed. The block after <!-- output: NAME --> is what it prints, to the same rule.
+```console blocks: each line `$ COMMAND` is run by the page's shell and must print exactly the lines that follow it, standard
+error included. A line `...` stands for any lines, and `...` within a line for any characters. A command that ends in a backslash goes
+on in the next line. `# not run` at the end of a command means that.
+
+```console blocks after a line <!-- terminal: NAME --> are another terminal: its last command keeps running, and the page goes on as soon as
+it has printed the lines shown. The next block of the same NAME, and an empty comment <!-- stop: NAME -->, interrupts it first.
+
+<!-- setup
+COMMANDS
+--> is run by the page's shell and not shown to the reader. It must succeed and print nothing.
+
+```c blocks after a line <!-- compile: NAME --> are compiled against include/ and LIBRARY.a, and run if they have a main, which must
+succeed. The block after <!-- output: NAME --> is what it prints, to the same rule.
 
 ```python blocks after a line <!-- run: NAME --> are run, and compared in the same way. They, and all commands, find
 the Python package and the shared library that lies next to LIBRARY.a.
 
-A block after <!-- file: PATH --> is that file, from its first line to its last.
+A block after <!-- file: PATH --> is that file of the repository, from its first line to its last. A block after <!-- save: NAME -->
+is written to NAME in the directory of the page's shell."""
 
-The blocks of a page run in their order. Shared memory that one leaves for the next is named guide-shop: that is another
-name in each run, so that two at once do not meet. For the same reason 127.0.0.1:2379, 127.0.0.1:2380 and 127.0.0.1:4318 are other ports."""
-
+import ctypes
+import fcntl
 import os
 import re
+import select
+import shlex
+import shutil
+import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/server"))
-from visitor import free_port
-
 TIMEOUT_S = 60
 NOT_RUN = "# not run"
-SHARED, SHARED_HERE = "guide-shop", f"guide-shop-{os.getpid()}"
-HERE = {SHARED: SHARED_HERE} | {f"127.0.0.1:{port}": f"127.0.0.1:{free_port()}" for port in (2379, 2380, 4318)}
-MARK = re.compile(r"<!--\s*(compile|run|output|file):\s*(\S+)\s*-->\s*$")
+SHARED, SHARED_HERE = "guide-shop", f"guide-shop-{os.getpid()}"  # shared memory has no network of its own
+MARK = re.compile(r"<!--\s*(compile|run|output|file|save|terminal|stop):\s*(\S+)\s*-->\s*$")
 FENCE = re.compile(r"\s*(`{3,}|~{3,})\s*(\w*)")
 
 
 def in_this_run(text):
-    for name, here in HERE.items():
-        text = text.replace(name, here)
-    return text
+    return text.replace(SHARED, SHARED_HERE)
 
 
 def as_documented(text):
-    for name, here in HERE.items():
-        text = text.replace(here, name)
-    return text
+    return text.replace(SHARED_HERE, SHARED)
 
 
 class Block:
@@ -59,51 +70,79 @@ class Block:
     def at(self, offset=0):
         return f"{self.page}:{self.number + 1 + offset}"
 
+    def marked(self, *kinds):
+        return bool(self.mark) and self.mark[0] in kinds
+
 
 def blocks(page):
-    """The fenced blocks of a page, with the mark, if any, on the last non-empty line before each."""
+    """The fenced blocks and setups of a page, with the mark, if any, on the last non-empty line before each."""
     block = mark = fence = None
     for number, line in enumerate((ROOT / page).read_text(encoding="utf-8").splitlines(), 1):
         match = FENCE.match(line)
-        if block:
+        if block and block.language == "setup":
+            if line.strip() == "-->":
+                yield block
+                block = mark = None
+            else:
+                block.lines.append(line)
+        elif block:
             if match and match[1].startswith(fence) and not match[2]:
                 yield block
                 block = mark = None
             else:
                 block.lines.append(line)
+        elif line.strip() == "<!-- setup":
+            block = Block(page, number, "setup", None)
         elif match:
             fence = match[1]
             block = Block(page, number, match[2], mark)
         elif line.strip():
             mark = MARK.match(line.strip())
             mark = (mark[1], mark[2]) if mark else None
+            if mark and mark[0] == "stop":
+                yield Block(page, number, "stop", mark)
 
 
-def same(wanted, got):
-    """Do the lines match? `...` in wanted stands for any number of lines."""
+def line_matches(wanted, got):
+    return wanted == got or "..." in wanted and re.fullmatch(".*".join(map(re.escape, wanted.split("..."))), got) is not None
+
+
+def reached(wanted, got):
+    """How many lines of got the lines of wanted can match. A line `...` in wanted stands for any number of lines."""
     reach = {0}
     for line in wanted:
         if line.strip() == "...":
             reach = set(range(min(reach), len(got) + 1))
         else:
-            reach = {at + 1 for at in reach if at < len(got) and got[at] == line}
+            reach = {at + 1 for at in reach if at < len(got) and line_matches(line, got[at])}
         if not reach:
-            return False
-    return len(got) in reach
+            break
+    return reach
 
 
-def compare(where, what, wanted, got):
-    while wanted and not wanted[-1].strip():
-        wanted = wanted[:-1]
-    got = [line.rstrip() for line in got.rstrip("\n").split("\n")] if got.strip() else []
-    if same([line.rstrip() for line in wanted], got):
-        return []
+def as_lines(output):
+    return [line.rstrip() for line in output.rstrip("\n").split("\n")] if output.strip() else []
+
+
+def without_end(lines):
+    lines = [line.rstrip() for line in lines]
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def difference(where, what, wanted, got):
     shown = "\n".join(["  documented:", *(f"    {line}" for line in wanted), "  printed:", *(f"    {line}" for line in got)])
     return [f"{where}: {what}: prints something else\n{shown}"]
 
 
+def compare(where, what, wanted, output):
+    wanted, got = without_end(wanted), as_lines(output)
+    return [] if len(got) in reached(wanted, got) else difference(where, what, wanted, got)
+
+
 def execute(command, where, what, environment):
-    """(output, exit status, faults)"""
+    """(output, exit status, faults) of a program"""
     try:
         result = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, timeout=TIMEOUT_S, text=True, errors="replace", check=False)
@@ -113,6 +152,78 @@ def execute(command, where, what, environment):
     if result.returncode < 0 or result.returncode >= 126:
         return "", 0, [f"{where}: {what}: ended with status {result.returncode}\n{output}"]
     return output, result.returncode, []
+
+
+class Shell:
+    """The terminal of a page: one bash, so that cd, variables and background jobs last from one command to the next."""
+
+    END = "the-end-of-a-command"
+
+    def __init__(self, environment, folder):
+        self.folder, self.environment = folder, environment
+        self.terminals = {}
+        self.process = subprocess.Popen(["bash"], cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, start_new_session=True)
+
+    def run(self, command, where):
+        """(output, exit status, faults) of a command"""
+        if self.process.poll() is not None:
+            return "", 0, [f"{where}: the shell of this page has ended before"]
+        line = f"eval {shlex.quote(in_this_run(command))} </dev/null\nprintf '\\n{self.END} %d\\n' $?\n"
+        self.process.stdin.write(line.encode())
+        self.process.stdin.flush()
+        output, deadline = b"", time.monotonic() + TIMEOUT_S
+        while not (match := re.search(rf"\n{self.END} (\d+)\n$".encode(), output)):
+            ready, _, _ = select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))
+            chunk = os.read(self.process.stdout.fileno(), 65536) if ready else b""
+            if not chunk:
+                self.close()
+                return "", 0, [f"{where}: {command}: {'the shell ended' if ready else f'still running after {TIMEOUT_S} s'}\n{output.decode(errors='replace')}"]
+            output += chunk
+        text = as_documented(output[:match.start()].decode("utf-8", "replace"))
+        status = int(match[1])
+        if status >= 126:
+            return text, status, [f"{where}: {command}: ended with status {status}\n{text}"]
+        return text, status, []
+
+    def where(self):
+        return os.readlink(f"/proc/{self.process.pid}/cwd")
+
+    def start(self, name, command, wanted, where):
+        """Runs a command in another terminal; returns when it has printed the wanted lines."""
+        process = subprocess.Popen(["bash", "-c", in_this_run(command)], cwd=self.where(), env=self.environment,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        lines = []
+        threading.Thread(target=lambda: [lines.append(line) for line in process.stdout], daemon=True).start()
+        self.terminals[name] = process
+        wanted, deadline = without_end(wanted), time.monotonic() + TIMEOUT_S
+        while True:
+            ended = process.poll() is not None
+            got = [as_documented(line.decode("utf-8", "replace")).rstrip() for line in list(lines)]
+            if reached(wanted, got):
+                return []
+            if ended or time.monotonic() > deadline:
+                return difference(where, command, wanted, got)
+            time.sleep(0.02)
+
+    def interrupt(self, name):
+        process = self.terminals.pop(name, None)
+        if process and process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def close(self):
+        for name in list(self.terminals):
+            self.interrupt(name)
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
 
 
 def console(block):
@@ -125,19 +236,30 @@ def console(block):
             commands.append([offset, line[2:].rstrip(), []])
         elif commands:
             commands[-1][2].append(line)
-    return commands
+    return [command for command in commands if not command[1].endswith(NOT_RUN)]
 
 
-def run_console(block, environment):
-    ran, faults = 0, []
-    for offset, command, wanted in console(block):
-        if command.endswith(NOT_RUN):
-            continue
-        ran += 1
+def run_console(block, shell):
+    faults = []
+    commands = console(block)
+    terminal = block.mark[1] if block.marked("terminal") else None
+    if terminal:
+        shell.interrupt(terminal)
+    for number, (offset, command, wanted) in enumerate(commands, 1):
         where = block.at(offset)
-        output, _, wrong = execute(["bash", "-c", in_this_run(command)], where, command, environment)
-        faults += wrong or compare(where, command, wanted, output)
-    return ran, faults
+        if terminal and number == len(commands):
+            faults += shell.start(terminal, command, wanted, where)
+        else:
+            output, _, wrong = shell.run(command, where)
+            faults += wrong or compare(where, command, wanted, output)
+    return len(commands), faults
+
+
+def run_setup(block, shell):
+    output, status, wrong = shell.run("\n".join(block.lines), block.at())
+    if wrong or (not status and not output.strip()):
+        return wrong
+    return [f"{block.at()}: setup: ended with status {status} and printed\n{output}"]
 
 
 def run_program(block, outputs, library, environment):
@@ -183,37 +305,83 @@ def judge(block, outputs, output, status):
     return compare(outputs[name].at(), name, outputs[name].lines, output)
 
 
-def main(build, library, pages):
-    pages = pages or [page for page in ["README.md"] if (ROOT / page).exists()] + sorted(
-        str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))
+def own_network():
+    """Gives this process a loopback interface of its own, if the kernel permits it."""
+    new_user, new_network, up = 0x10000000, 0x40000000, 1
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(new_network) and libc.unshare(new_user | new_network):
+        return
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, 0x8914, struct.pack("16sh14x", b"lo", up))  # SIOCSIFFLAGS
+
+
+def folder_like_root(place):
+    for entry in ROOT.iterdir():
+        if entry.name != ".git":
+            os.symlink(entry, os.path.join(place, entry.name))
+    return place
+
+
+class Tally:
+    def __init__(self):
+        self.faults, self.commands, self.programs, self.files = [], 0, 0, 0
+
+
+def run_page(page, library, environment, tally):
+    found = list(blocks(page))
+    outputs = {block.mark[1]: block for block in found if block.marked("output")}
+    programmed = {block.mark[1] for block in found if block.marked("compile", "run")}
+    for name in sorted(outputs.keys() - programmed):
+        tally.faults.append(f"{outputs[name].at()}: output of {name}, which this page does not compile or run")
+    place = tempfile.mkdtemp(prefix="weir-docs-")
+    shell = Shell(environment, folder_like_root(place))
+    try:
+        for block in found:
+            if block.language == "setup":
+                tally.faults += run_setup(block, shell)
+            elif block.marked("stop"):
+                shell.interrupt(block.mark[1])
+            elif block.marked("compile"):
+                tally.programs += 1
+                tally.faults += run_program(block, outputs, library, environment)
+            elif block.marked("run"):
+                tally.programs += 1
+                tally.faults += run_python(block, outputs, environment)
+            elif block.marked("file"):
+                tally.files += 1
+                tally.faults += compare_file(block)
+            elif block.marked("save"):
+                Path(shell.where(), block.mark[1]).write_text("\n".join(block.lines) + "\n", encoding="utf-8")
+            elif block.language == "console" and not block.marked("output"):
+                ran, wrong = run_console(block, shell)
+                tally.commands += ran
+                tally.faults += wrong
+    finally:
+        shell.close()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def pages_of(places):
+    for place in places:
+        if (ROOT / place).is_dir():
+            yield from sorted(str(page.relative_to(ROOT)) for page in (ROOT / place).rglob("*.md"))
+        else:
+            yield place
+
+
+def main(build, library, places):
+    pages = list(pages_of(places or ["README.md", "docs"]))
     library = Path(library).resolve()
     environment = dict(os.environ, PATH=f"{Path(build).resolve()}:{os.environ['PATH']}", LC_ALL="C.UTF-8",
                        PYTHONPATH=str(ROOT / "bindings/python"), PYTHONDONTWRITEBYTECODE="1",
                        WEIR_LIBRARY=str(library.with_suffix(".so")))
-    faults = []
-    commands = programs = files = 0
+    own_network()
+    tally = Tally()
     for page in pages:
-        found = list(blocks(page))
-        outputs = {block.mark[1]: block for block in found if block.mark and block.mark[0] == "output"}
-        programmed = {block.mark[1] for block in found if block.mark and block.mark[0] in ("compile", "run")}
-        for name in sorted(outputs.keys() - programmed):
-            faults.append(f"{outputs[name].at()}: output of {name}, which this page does not compile or run")
-        for block in found:
-            if block.mark and block.mark[0] == "compile":
-                programs += 1
-                faults += run_program(block, outputs, library, environment)
-            elif block.mark and block.mark[0] == "run":
-                programs += 1
-                faults += run_python(block, outputs, environment)
-            elif block.mark and block.mark[0] == "file":
-                files += 1
-                faults += compare_file(block)
-            elif block.language == "console" and not block.mark:
-                ran, wrong = run_console(block, environment)
-                commands += ran
-                faults += wrong
-    print("\n".join(faults) or f"docs: {len(pages)} pages, {commands} commands, {programs} programs, {files} files, all as documented")
-    return 1 if faults else 0
+        run_page(page, library, environment, tally)
+    print("\n".join(tally.faults) or f"docs: {len(pages)} pages, {tally.commands} commands, {tally.programs} programs, "
+          f"{tally.files} files, all as documented")
+    return 1 if tally.faults else 0
 
 
 if __name__ == "__main__":

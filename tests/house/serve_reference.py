@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tables of docs/serve.md, docs/http.md and docs/metrics.md are those of the source, and no error is said that is not in them.
+"""The tables of docs/reference/commands.md, docs/reference/http.md and docs/reference/metrics.md are those of the source, and no error is said that is not in them.
 
     serve_reference.py PROGRAM            says whether a page is stale
     serve_reference.py PROGRAM --write    makes them anew
@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {"docs/serve.md": ("commands", "roles", "errors"), "docs/http.md": ("routes", "refusals"),
-         "docs/metrics.md": ("metrics",)}  # in the order of printing
+PAGES = {"docs/reference/commands.md": ("commands", "roles", "errors"), "docs/reference/http.md": ("routes", "refusals"),
+         "docs/reference/metrics.md": ("metrics",)}  # in the order of printing
 BETWEEN = re.compile(r"(<!-- (\w+): made from .*? -->\n\n)(.*?)(\n\n<!-- end -->)", re.DOTALL)
 # An error that is written where it is said, instead of in src/engine/errors.h.
 LOOSE = re.compile(r'weir__resp_write_error\s*\([^;]*?"[A-Z][a-zA-Z]* ', re.DOTALL)

@@ -1,4 +1,4 @@
-// screenshots.js: makes the pictures of the live page in docs/, from a server under a load as a shop might have it.
+// screenshots.js: makes the pictures of the live page in docs/pictures, from a server under a load as a shop might have it.
 //
 //     node screenshots.js WEIR FOLDER OUT
 //

@@ -31,7 +31,7 @@ RULES = os.path.join(ROOT, "deploy/prometheus/weir-alerts.yml")
 RULES_TEST = os.path.join(ROOT, "deploy/prometheus/weir-alerts-test.yml")
 CONFIG = os.path.join(ROOT, "deploy/prometheus/prometheus.yml")
 DASHBOARD = os.path.join(ROOT, "deploy/grafana/weir.json")
-DOCS = os.path.join(ROOT, "docs/metrics.md")
+DOCS = os.path.join(ROOT, "docs/reference/metrics.md")
 POLICY = """limits:
   - {name: everyone, limit: 100/day}
   - {name: per-ip, key: [ip], limit: 3/day}
@@ -176,7 +176,7 @@ def each_alert_fires_and_does_not():
         fired = {bool(case["exp_alerts"]) for case in cases if case["alertname"] == name}
         assert fired == {True, False}, (name, fired)
         assert {"summary", "description"} < rule["annotations"].keys() and rule["labels"]["severity"], name
-        assert rule["annotations"]["runbook"] == f"docs/metrics.md#{name.lower()}" and f"\n### {name}\n" in docs, name
+        assert rule["annotations"]["runbook"] == f"docs/reference/metrics.md#{name.lower()}" and f"\n### {name}\n" in docs, name
     assert {case["alertname"] for case in cases} == {rule["alert"] for rule in rules}
     return f"{len(rules)} alerts"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The pages that are made of the settings: the man page is one, docs/settings.md is not stale, and help knows them all.
+"""The pages that are made of the settings: the man page is one, docs/reference/settings.md is not stale, and help knows them all.
 
     settings_pages_test.py WEIR MAN_PAGE MARKDOWN"""
 # Covers: src/cli/serve_help.c
@@ -50,7 +50,7 @@ def the_man_page_is_that_of_the_binary():
 
 
 def the_page_in_docs_is_not_stale():
-    assert read(MARKDOWN) == page("--help-markdown"), "docs/settings.md is stale: ./dev docs makes it anew"
+    assert read(MARKDOWN) == page("--help-markdown"), "docs/reference/settings.md is stale: ./dev docs makes it anew"
 
 
 def pages_name_every_setting():

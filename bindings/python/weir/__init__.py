@@ -1477,7 +1477,7 @@ class _StoreHandle(_Pointer):
 
 
 class Store(_Unique):
-    """Limits, wherever their state is kept. `where` is a Table, or the URL of a Redis (docs/redis.md), such as
+    """Limits, wherever their state is kept. `where` is a Table, or the URL of a Redis (docs/guides/many-servers.md), such as
     "redis://127.0.0.1:6379".
 
     The rest is for Redis. Processes that use the same Redis, prefix, name and key share one state.
@@ -1694,7 +1694,7 @@ class _GuardHandle(_Pointer):
 
 
 class Guard(_Unique):
-    """A policy (docs/policies.md) in front of a store. Give its text, or the path of its file.
+    """A policy (docs/reference/policy.md) in front of a store. Give its text, or the path of its file.
 
     Error: ERR_SYNTAX, with all faults of the policy, a line each; or a limit does not fit the store. ImportError: it
     needs libweir-policy.so."""

@@ -2,7 +2,7 @@
 #include "server/http/http_call.h"
 #include "server/settings.h"
 
-/* docs/openapi.json, as it was at build time. */
+/* docs/reference/openapi.json, as it was at build time. */
 extern const char weir__openapi[];
 extern const unsigned long weir__openapi_length;
 

@@ -50,7 +50,7 @@ const struct weir__route weir__routes[] = {
 	{ HTTP_GET, WEIR__OP_CONNECTION, "/health", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, like throttlecrab" },
 	{ HTTP_POST, WEIR__OP_CHECK, "/json", weir__http_envoy, 0, 0, "like Envoy's ratelimit, with a policy of that form" },
 	{ HTTP_GET, WEIR__OP_CONNECTION, "/healthcheck", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, like Envoy's ratelimit" },
-	{ HTTP_GET, WEIR__OP_CONNECTION, "/", weir__http_page, WEIR__ROUTE_OPEN, 256 * 1024, "the [live page](observe.md#the-page), for a browser" },
+	{ HTTP_GET, WEIR__OP_CONNECTION, "/", weir__http_page, WEIR__ROUTE_OPEN, 256 * 1024, "the [live page](../guides/observe.md#the-page), for a browser" },
 	{ HTTP_GET, WEIR__OP_CONNECTION, "/openapi.json", weir__http_openapi, WEIR__ROUTE_OPEN, 256 * 1024,
 	  "all of this as an OpenAPI 3.1 description" },
 	{ HTTP_GET, WEIR__OP_CHECK, "/v1/authorize", weir__http_authorize, WEIR__ROUTE_ANY, 0,

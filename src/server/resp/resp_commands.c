@@ -58,7 +58,7 @@ const struct weir__command_row weir__command_rows[] = {
 	  "schedules a reload of policy and users and answers a number; it is done when policy_reloads of INFO has reached it",
 	  weir__reload, WEIR__OP_POLICY_PUT, 1, 1, 0, 0, 0, 0 },
 	{ "weir.live", "[seconds] [KEYS n] [LIMIT name] [FILTER text]",
-	  "what the server sees now, as JSON: limits by second, their top keys, latency; see docs/observe.md",
+	  "what the server sees now, as JSON: limits by second, their top keys, latency; see docs/guides/observe.md",
 	  weir__live_command, WEIR__OP_LIVE, 1, 8, WEIR__IS_LONG, 0, 0, 0 },
 	{ "weir.replies", "MAP|ARRAY",
 	  "with MAP, which needs RESP3, WEIR commands answer maps on this connection; ARRAY, the default, HELLO 2 and RESET go back to arrays",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The programs of docs/clients.md, as the page shows them, against a weir serve.
+"""The programs of docs/guides/redis-clients.md, as the page shows them, against a weir serve.
 
     snippets_test.py WEIR FOLDER CLIENT...
 
@@ -118,7 +118,7 @@ MAKERS = {"redis-cli": [redis_cli], "redis-py": [redis_py], "ioredis": [of_node,
 # --- running ----------------------------------------------------------------------------------------------------------
 
 def page():
-    with open(os.path.join(ROOT, "docs", "clients.md"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "docs/guides/redis-clients.md"), encoding="utf-8") as file:
         blocks = BLOCK.findall(file.read())
     programs = {name: text for _, name, text in blocks if name}
     (printed,) = [text for what, _, text in blocks if what == "prints"]
@@ -141,7 +141,7 @@ def works(maker, text, printed):
 def main():
     programs, printed = page()
     unknown = programs.keys() ^ MAKERS.keys()
-    assert not unknown, f"docs/clients.md and MAKERS differ: {unknown}"
+    assert not unknown, f"docs/guides/redis-clients.md and MAKERS differ: {unknown}"
     os.makedirs(FOLDER, exist_ok=True)
     with open(os.path.join(FOLDER, "lock"), "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # suites of several builds share the folder

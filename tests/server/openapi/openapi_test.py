@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/openapi.json: served as it is, all routes and no others, linted, and each of its examples is executed.
+"""docs/reference/openapi.json: served as it is, all routes and no others, linted, and each of its examples is executed.
 
     openapi_test.py WEIR OPENAPI.JSON ENVOY_POLICY FOLDER
 
@@ -182,7 +182,7 @@ def all_names_are_answered():
 
 def every_route_is_described():
     """A path tells of its methods by 405; one that takes any is described by GET, and says x-any-method. That no path is
-    missing is known by docs/http.md, whose table is made from the routes."""
+    missing is known by docs/reference/http.md, whose table is made from the routes."""
     described = {}
     for path, method, _ in operations():
         described.setdefault(path, set()).add(method.upper())
@@ -197,7 +197,7 @@ def every_route_is_described():
                 continue
             allowed = set(answer.getheader("Allow", "").split(", ")) - {"HEAD"}
             assert (answer.status, allowed) == (405, methods), (path, answer.status, allowed, methods)
-        with open(os.path.join(HERE, "../../../docs/http.md"), encoding="utf-8") as page:
+        with open(os.path.join(HERE, "../../../docs/reference/http.md"), encoding="utf-8") as page:
             listed = set(re.findall(r"^\| `([A-Z]+ /\S*)`", page.read(), re.MULTILINE))
         assert listed == {f"{method} {path}" for path in described for method in described[path]}, listed
 

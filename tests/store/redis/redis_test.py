@@ -23,7 +23,7 @@ from fault_proxy import FaultProxy
 from redis_servers import TIMEOUT_S, Certificates, Redis, Trio, until
 
 ASKER, EXAMPLE = sys.argv[1:3]
-DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../docs/redis.md")
+DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../docs/guides/many-servers.md")
 PATIENT = "timeout=10s&connect_timeout=10s"  # a machine may be busy; what is tested is not how fast it is
 WAIT = f"wait {TIMEOUT_S * 1000}"
 UNREACHABLE, UNANSWERED = -14, -15
