@@ -5,14 +5,14 @@
 
 #include "check.h"
 
-static const struct weir__otlp_resource resource = { "shop \"1\"", "0.1.0", "an-instance" };
+static const struct weir__otlp_resource resource = { "shop \"1\"", "0.2.0", "an-instance" };
 
 #define HEAD                                                                                                           \
 	"{\"resourceSpans\":[{\"resource\":{\"attributes\":["                                                          \
 	"{\"key\":\"service.name\",\"value\":{\"stringValue\":\"shop \\u00221\\u0022\"}},"                             \
-	"{\"key\":\"service.version\",\"value\":{\"stringValue\":\"0.1.0\"}},"                                         \
+	"{\"key\":\"service.version\",\"value\":{\"stringValue\":\"0.2.0\"}},"                                         \
 	"{\"key\":\"service.instance.id\",\"value\":{\"stringValue\":\"an-instance\"}}]},"                             \
-	"\"scopeSpans\":[{\"scope\":{\"name\":\"weir\",\"version\":\"0.1.0\"},\"spans\":["
+	"\"scopeSpans\":[{\"scope\":{\"name\":\"weir\",\"version\":\"0.2.0\"},\"spans\":["
 #define TAIL "]}]}]}"
 
 static void whole_requests(void)
