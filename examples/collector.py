@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Takes the spans of weir serve, as an OpenTelemetry collector does, and prints a line for each.
+"""Receives the spans of weir serve, like an OpenTelemetry collector, and prints a line for each.
 
     collector.py HOST:PORT"""
 

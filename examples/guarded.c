@@ -1,4 +1,4 @@
-/* guarded.c: requests are given by their attributes, and a policy says which limits apply.
+/* guarded.c: decides requests by a policy. Each request has attributes, and the policy says which limits apply.
  *
  *     guarded POLICY */
 #include <stdio.h>
@@ -14,7 +14,7 @@ static void print_fault(void *context, const char *line)
 	fprintf(stderr, "%s\n", line);
 }
 
-/* Words are NAME=VALUE, the last is NULL. */
+/* Each word is NAME=VALUE. A NULL ends the list. */
 static int ask(struct weir_guard *guard, weir_ns now, const char *const *words, struct weir_guard_answer *ret_answer)
 {
 	struct weir_attribute attributes[ATTRIBUTES_MAX];
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
 		weir_policy_free(policy);
 		return 1;
 	}
-	if (weir_guard_new(table, policy, &guard, &why) != WEIR_OK) { /* it has the policy now, whatever happens */
+	if (weir_guard_new(table, policy, &guard, &why) != WEIR_OK) { /* the guard owns the policy, also on failure */
 		fprintf(stderr, "%s\n", why.text);
 		weir_table_free(table);
 		return 1;

@@ -1,5 +1,5 @@
-/* http_asking.c: the service of http_in_process.c, asking a server: weir serve decides, for all processes that ask it. The
- * connection is kept from one request to the next.
+/* http_asking.c: an HTTP service that calls weir serve before it serves a request. Several processes can share the
+ * limits of one server. The connection stays open between requests. http_in_process.c is the same without a server.
  *
  *     http_asking HOST:PORT|PATH PORT */
 #include <stdio.h>
@@ -16,7 +16,7 @@ struct limiter {
 	int socket; /* -1: not connected */
 };
 
-/* Behind what is in the text: NAME=VALUE, of a value what may be in a query as it is, and %XX for all else. */
+/* Appends NAME=VALUE to the query. Bytes that a query cannot have are written as %XX. */
 static void add_attribute(char text[SERVICE_HEAD_SIZE], const char *name, const char *value)
 {
 	size_t n = strlen(text);
@@ -31,7 +31,7 @@ static void add_attribute(char text[SERVICE_HEAD_SIZE], const char *name, const 
 	}
 }
 
-/* An answer: its head with a NUL behind it, and the body behind that. NULL: it does not come, or does not fit. */
+/* Returns the response: its headers, a NUL, and its body. NULL: no response in time, or it does not fit. */
 static const char *read_answer(int socket, char text[SERVICE_HEAD_SIZE])
 {
 	size_t n = 0, wanted = 0;
@@ -53,15 +53,15 @@ static const char *read_answer(int socket, char text[SERVICE_HEAD_SIZE])
 			continue;
 		if (length == NULL || length > body)
 			return NULL;
-		body[2] = '\0'; /* so the last header ends its line */
+		body[2] = '\0'; /* the last header keeps its end of line */
 		body += 4;
 		wanted = (size_t)(body - text) + strtoul(length + 18, NULL, 10);
 	}
 	return body;
 }
 
-/* A server may have closed a connection that was idle: so a second try is made, on a new one. At worst, if an answer was
- * lost, the client is charged twice. */
+/* Tries twice, because the server may have closed an idle connection. If only the response was lost, the client is
+ * charged twice. */
 static const char *ask(struct limiter *limiter, const char *question, char answer[SERVICE_HEAD_SIZE])
 {
 	for (int i = 0; i < 2; i++) {
@@ -82,7 +82,7 @@ static const char *ask(struct limiter *limiter, const char *question, char answe
 	return NULL;
 }
 
-/* What tells of limits goes to the client as the server says it. */
+/* Passes the headers about limits on to the client. */
 static void pass_on(const char *head, struct service_answer *ret_answer)
 {
 	static const char *const names[] = { "RateLimit: ", "RateLimit-Policy: ", "Retry-After: " };
@@ -114,13 +114,13 @@ static void limit(void *context, const struct service_request *request, struct s
 	}
 	body = ask(context, question, answer);
 	if (body == NULL)
-		return; /* without a server everybody gets in */
+		return; /* fail open: without a server, all requests pass */
 	pass_on(answer, ret_answer);
-	/* A limit that fails closed answers 503 with "allowed":false: that is a decision, and not an outage. */
+	/* A limit that fails closed responds 503 with "allowed":false. That is a decision, not an outage. */
 	if (strncmp(answer, "HTTP/1.1 4", 10) != 0 && strstr(body, "\"allowed\":false") == NULL)
 		return;
-	ret_answer->status = atoi(answer + 9); /* denied, or it cannot be decided: who sends nonsense gets no further */
-	/* How many other limits there are, and how many in shadow denied, does not concern visitors. */
+	ret_answer->status = atoi(answer + 9); /* denied, or a malformed request */
+	/* Visitors must not learn about other limits and about limits in shadow. */
 	others = strstr(body, ",\"limits\":");
 	rest = others ? strstr(others, ",\"decided_by\":") : NULL;
 	if (rest)

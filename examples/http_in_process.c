@@ -1,5 +1,5 @@
-/* http_in_process.c: a service of HTTP that limits itself: policy and table are in its own memory, and a decision is a call.
- * http_asking.c is the same one asking a server instead, which several processes can share.
+/* http_in_process.c: an HTTP service with the policy and the table in its own memory. A decision is a function call.
+ * http_asking.c is the same with a server, which several processes can share.
  *
  *     http_in_process POLICY PORT */
 #include <stdio.h>
@@ -14,7 +14,7 @@ struct limiter {
 	struct weir_guard *guard;
 };
 
-/* Whole seconds, never before the instant itself. */
+/* Whole seconds, rounded up. */
 static unsigned long long seconds_up(weir_ns span)
 {
 	return span / 1000000000 + (span % 1000000000 != 0);
@@ -28,7 +28,7 @@ static void deny(const struct weir_guard_answer *answer, struct service_answer *
 	if (!answer->verdict.never)
 		(void)snprintf(ret_answer->headers + n, sizeof(ret_answer->headers) - n, "Retry-After: %llu\r\n",
 			       seconds_up(answer->verdict.retry_after));
-	/* Names of limits need no escapes: a policy has none that would. */
+	/* The name needs no escapes: a policy allows only letters, digits and -_./: */
 	(void)snprintf(ret_answer->body, sizeof(ret_answer->body),
 		       "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\",\"status\":429,"
 		       "\"title\":\"Too Many Requests\",\"violated-policies\":[\"%s\"]}\n",
@@ -88,7 +88,7 @@ int main(int argc, char **argv)
 		weir_policy_free(policy);
 		return 1;
 	}
-	if (weir_guard_new(limiter.table, policy, &limiter.guard, &why) != WEIR_OK) { /* it has the policy now */
+	if (weir_guard_new(limiter.table, policy, &limiter.guard, &why) != WEIR_OK) { /* the guard owns the policy */
 		fprintf(stderr, "%s\n", why.text);
 		weir_table_free(limiter.table);
 		return 1;

@@ -1,4 +1,4 @@
-/* http_service.c: sockets and as much of HTTP/1.1 as the two services need. */
+/* http_service.c: sockets, and the part of HTTP/1.1 that the two services need. */
 #include "http_service.h"
 
 #include <arpa/inet.h>
@@ -64,7 +64,7 @@ int service_connect(const char *where)
 	return -1;
 }
 
-/* The headers as one text, with its NUL. False: they do not come, or do not fit. */
+/* Reads the headers as one string. False: they did not arrive in time, or do not fit. */
 static bool read_head(int socket, char head[SERVICE_HEAD_SIZE])
 {
 	size_t n = 0;
@@ -82,7 +82,7 @@ static bool read_head(int socket, char head[SERVICE_HEAD_SIZE])
 	return false;
 }
 
-/* Cuts the text into its parts. False: it is no request. */
+/* Splits the text into its parts. False: malformed request. */
 static bool parse(char *head, struct service_request *request)
 {
 	char *line_end = strstr(head, "\r\n"), *const space = strchr(head, ' ');
@@ -135,7 +135,7 @@ static int listen_at(const char *port)
 	socklen_t length = sizeof(address);
 	const int listener = socket(AF_INET, SOCK_STREAM, 0), on = 1;
 
-	/* To accept takes a while at most, too: a signal may come just before it. */
+	/* accept has a timeout, because a signal may arrive just before it. */
 	if (listener < 0 || setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
 	    setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0 ||
 	    bind(listener, (struct sockaddr *)&address, sizeof(address)) != 0 || listen(listener, 64) != 0 ||
@@ -163,7 +163,7 @@ int service_run(const char *port, service_limiter *limiter, void *context)
 		const int accepted = accept(listener, (struct sockaddr *)&from, &length);
 
 		if (accepted < 0)
-			continue; /* nobody came, or went away again */
+			continue; /* timeout, or the client has left */
 		answer(accepted, &from, limiter, context);
 		close(accepted);
 	}

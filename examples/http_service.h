@@ -1,8 +1,8 @@
-/* http_service.h: what http_in_process.c and http_asking.c share: a service of HTTP that answers everything with hello, if
- * its limiter lets it.
+/* http_service.h: the HTTP service of http_in_process.c and http_asking.c. It responds with hello to every request that
+ * its limiter allows.
  *
- * It is as small as will do to show a limiter: one thread, a request for each connection, no bodies, 8 KiB of headers and
- * five seconds to send them. It is no server for the world: take one that is, and call the same functions from it. */
+ * It is only large enough to show a limiter: one thread, one request per connection, no bodies, 8 KiB of headers, and five
+ * seconds to send them. For production, call the same functions from a real HTTP server. */
 #ifndef WEIR_EXAMPLES_HTTP_SERVICE_H
 #define WEIR_EXAMPLES_HTTP_SERVICE_H
 
@@ -13,23 +13,23 @@ enum { SERVICE_HEAD_SIZE = 8192, SERVICE_TEXT_SIZE = 1024 };
 
 struct service_request {
 	char ip[16];
-	const char *method, *path; /* as they were sent, but for the query */
-	const char *api_key;       /* NULL: it has none */
+	const char *method, *path; /* as sent, without the query */
+	const char *api_key;       /* NULL: none */
 };
 
 struct service_answer {
-	int status;                      /* 200: the service answers */
-	char headers[SERVICE_TEXT_SIZE]; /* whole lines; 200 has them as well */
-	char body[SERVICE_TEXT_SIZE];    /* of any other status, a problem */
+	int status;                      /* 200: the request passes */
+	char headers[SERVICE_TEXT_SIZE]; /* complete lines, also for 200 */
+	char body[SERVICE_TEXT_SIZE];    /* a problem in JSON, unless 200 */
 };
 
-/* Whether a request may pass. *answer is a 200 without headers when it comes. */
+/* Decides whether a request may pass. *answer is a 200 without headers before the call. */
 typedef void service_limiter(void *context, const struct service_request *request, struct service_answer *answer);
 
-/* Serves at 127.0.0.1:PORT, where 0 is any that is free, and says where that is; until SIGTERM. Returns what main does. */
+/* Serves at 127.0.0.1:PORT until SIGTERM, and prints the address. Port 0 picks a free one. Returns the exit status. */
 int service_run(const char *port, service_limiter *limiter, void *context);
 
-/* A socket that is connected to 127.0.0.1:PORT, or to a path if it has a slash; -1: errno tells. */
+/* Returns a socket connected to 127.0.0.1:PORT, or to a path if it has a slash. -1: see errno. */
 int service_connect(const char *where);
 
 bool service_send(int socket, const char *bytes, size_t n);

@@ -1,5 +1,5 @@
-/* hybrid.c: two stages, decided at once: a bucket for each client absorbs its bursts, a shaper for all of them spaces what
- * reaches the database. Time is simulated: what is printed is what every run prints.
+/* hybrid.c: two limits in one decision. A token bucket for each client absorbs its bursts. A leaky queue for all clients
+ * spaces the requests that reach the database. Time is simulated, so every run prints the same.
  *
  *     hybrid POLICY */
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum { EDGE, DATABASE, STAGES };
 
-/* So many requests of a client at one instant. */
+/* A number of requests of one client at one instant. */
 struct burst {
 	unsigned at_ms;
 	const char *client;
@@ -45,7 +45,7 @@ static int send_burst(struct weir_guard *guard, const struct burst *burst, weir_
 			fprintf(stderr, "%s\n", why.text);
 			return 1;
 		}
-		if (!answer.verdict.allowed) /* at once, and charged nowhere */
+		if (!answer.verdict.allowed) /* denied at once, and charged nowhere */
 			ret_outcome->denied[strcmp(answer.decided_by, "edge") == 0 ? EDGE : DATABASE]++;
 		else if (answer.verdict.delay == 0)
 			ret_outcome->at_once++;

@@ -1,14 +1,13 @@
 /* per_user.c: a limit for each user.
- * Elsewhere this is a map from users to limiters, a lock around it, and a thread that throws out those who have not come
- * for a while. Here it is one table: its size is fixed, no thread waits for another, and a user who owes nothing takes no
- * room in it. */
+ * Many programs have a map from users to limiters, a lock, and a thread that deletes idle users. Here it is one table of a
+ * fixed size. No thread waits for another, and a user without usage takes no memory. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
 #include <weir/weir.h>
 
-/* Each user asks 20 times, of which 10 are within the limit. */
+/* Each user sends 20 requests. The limit allows 10 of them. */
 enum { THREADS = 4, ROUNDS = 5, USERS = 1000, SERVED_EACH = 10 };
 
 static struct weir_table *table;

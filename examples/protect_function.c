@@ -1,5 +1,5 @@
-/* protect_function.c: a function that must not be called too often, whoever calls it.
- * Five mails an hour, whatever a bug or an attacker makes four threads do. */
+/* protect_function.c: limits how often a function runs, from any thread.
+ * It sends at most five mails an hour, whatever a bug or an attacker makes the four threads do. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

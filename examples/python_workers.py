@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""python_workers.py: a web server of several processes that share one limit, as gunicorn and its like run them.
-The parent binds a socket and forks; all workers accept from it and ask one table in shared memory, so a client has the
-same quota whichever of them it meets. The example is its own client, too, and fails if a single answer too many is yes.
+"""python_workers.py: the worker processes of a web server share one limit, as under gunicorn.
+The parent binds a socket and forks. All workers accept from it and use one table in shared memory, so a client has one
+quota, whichever worker serves it. The example is also its own client, and fails if one request too many is allowed.
 
     PYTHONPATH=bindings/python WEIR_LIBRARY=build/src/libweir.so python3 examples/python_workers.py"""
 
@@ -24,7 +24,7 @@ NAME = f"weir-python-workers-{os.getpid()}"  # yours would be "weir-shop"
 
 
 def open_table():
-    """What each worker does when it starts: who comes first makes the table, the others find it."""
+    """Each worker calls this when it starts. The first one makes the table, the others attach to it."""
     table = weir.Table(keys=10_000, shared=NAME)
     return table, table.add_limit("per client", LIMIT)
 
@@ -85,7 +85,7 @@ def ask(port, client):
 
 
 def serve_and_ask():
-    """(how often each status was answered to each client, how many workers failed)"""
+    """Returns (number of responses by client and status, number of workers that failed)."""
     stop, go_on = os.pipe()
     workers = []
     try:

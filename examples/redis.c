@@ -1,9 +1,9 @@
-/* redis.c: two machines that share a limit, in a Redis that both can reach.
+/* redis.c: two machines share a limit in Redis.
  *
  *     redis URL
  *
- * Here both are in one program, each with connections of its own. Whoever asks decides what it means that Redis does not
- * answer: this one lets requests pass. */
+ * Here both are in one program, each with its own connections. Your program decides what happens when Redis does not
+ * reply: this one allows the request. */
 #include <stdio.h>
 #include <string.h>
 

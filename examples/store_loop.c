@@ -1,5 +1,5 @@
-/* store_loop.c: limits in Redis, from a program with an event loop: no call waits, and thousands of requests are under
- * way at once.
+/* store_loop.c: limits in Redis, from a program with an event loop. No call blocks, and thousands of requests are in
+ * flight at once.
  *
  *     store_loop URL */
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void reply(void *client_, int error, const struct weir_store_answer *answ
 		client->denied++;
 }
 
-/* Your loop has sockets as well; `what` of the event tells them apart. */
+/* Your loop also has sockets. `what` of the event tells them apart. */
 static int run_loop(struct weir_submitter *submitter)
 {
 	struct epoll_event event = { .events = EPOLLIN };

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """store_opentelemetry.py: sends the statistics of a store to an OpenTelemetry collector, as metrics over OTLP/HTTP in
-JSON. A program would do that every minute, from a thread.
+JSON. Your program would do this every minute, from a thread.
 
     PYTHONPATH=bindings/python WEIR_LIBRARY=build/src/libweir.so python3 examples/store_opentelemetry.py URL COLLECTOR
 

@@ -1,6 +1,6 @@
 /* store_prometheus.c: the statistics of a store in Prometheus's text format, as a program would serve them at /metrics.
  *
- *     store_prometheus [URL]        in Redis; without a URL, in a table */
+ *     store_prometheus [URL]        with a URL in Redis, else in a table */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""store_python.py: a policy in front of Redis, for a program in Python. Any number of such programs share the limits. If
-Redis fails, each decides by its share of them.
+"""store_python.py: a policy in front of Redis, for a program in Python. Any number of such programs can share the limits.
+If Redis fails, each decides by its share.
 
     PYTHONPATH=bindings/python WEIR_LIBRARY=build/src/libweir.so python3 examples/store_python.py URL POLICY"""
 

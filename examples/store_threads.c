@@ -1,5 +1,5 @@
-/* store_threads.c: a policy in front of Redis, from the threads of a program. Any number of such programs share the
- * limits. If Redis fails, each program decides by its share of them.
+/* store_threads.c: a policy in front of Redis, from the threads of a program. Any number of such programs can share
+ * the limits. If Redis fails, each program decides by its share.
  *
  *     store_threads URL POLICY */
 #include <pthread.h>
@@ -78,9 +78,9 @@ int main(int argc, char **argv)
 		weir_policy_free(policy);
 		return 1;
 	}
-	if (weir_store_wait(store, patience, &why) != WEIR_OK) /* the program works without Redis, too */
+	if (weir_store_wait(store, patience, &why) != WEIR_OK) /* not fatal: the program also works without Redis */
 		fprintf(stderr, "%s\n", why.text);
-	if (weir_guard_new_on(store, policy, &guard, &why) != WEIR_OK) { /* the guard owns the policy, in any case */
+	if (weir_guard_new_on(store, policy, &guard, &why) != WEIR_OK) { /* it owns the policy, also on failure */
 		fprintf(stderr, "%s\n", why.text);
 		weir_store_free(store);
 		return 1;

@@ -1,5 +1,5 @@
-/* third_party_quota.c: somebody else's API allows so many calls a second; we would rather wait than be refused.
- * Four workers share the quota in order of arrival. When the other side changes it, those who wait notice. */
+/* third_party_quota.c: keeps calls to another company's API within its quota, by waiting.
+ * Four workers share the quota in order of arrival. When the quota changes, waiting workers follow at once. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ static _Atomic int called, gave_up;
 static void *worker(void *unused)
 {
 	for (int i = 0; i < 10; i++) {
-		const weir_ns patience = weir_clock_now() + UINT64_C(60000000000); /* a minute each */
+		const weir_ns patience = weir_clock_now() + UINT64_C(60000000000); /* wait for at most a minute */
 
 		if (weir_limiter_wait(quota, 1, patience, NULL) == WEIR_OK)
 			atomic_fetch_add(&called, 1); /* the call */
@@ -36,7 +36,7 @@ int main(void)
 	for (int i = 0; i < 4; i++)
 		pthread_create(&threads[i], NULL, worker, NULL);
 
-	/* "X-RateLimit-Limit: 1000", says an answer. */
+	/* A response of the API had "X-RateLimit-Limit: 1000". */
 	limit = weir_limiter_limit(quota);
 	limit.count = 1000;
 	if (weir_limiter_change(quota, weir_clock_now(), &limit, &why) != WEIR_OK)

@@ -1,6 +1,6 @@
 /* two_stages.c: a token bucket that absorbs bursts in front of a leaky queue that feeds a slow consumer.
- * The bucket says no at the door, at once, to what nobody could serve in time; the queue smooths what it lets in, so that
- * the database sees one write every two milliseconds and never a burst. */
+ * The bucket denies at once what could not be served in time. The queue smooths the rest: the database gets one write
+ * every two milliseconds, and never a burst. */
 #include <pthread.h>
 #include <stdio.h>
 
@@ -20,7 +20,7 @@ static void *database(void *written_)
 
 	while (weir_queue_pop(writes, &request, WEIR_NEVER, NULL) == WEIR_OK) {
 		if (*(int *)request <= last)
-			return NULL; /* out of order: the count will tell */
+			return NULL; /* out of order: the count is then too low */
 		last = *(int *)request;
 		(*written)++;
 	}
@@ -49,7 +49,7 @@ int main(void)
 		else if (weir_queue_try_push(writes, &requests[i], &v) == WEIR_OK && v.delay > longest.delay)
 			longest = v;
 	}
-	weir_queue_close(writes); /* what is inside still leaves, at its rate */
+	weir_queue_close(writes); /* queued items still leave, at the rate */
 	pthread_join(consumer, NULL);
 	weir_queue_fini(writes);
 	printf("%d written in order, %d turned away at the door\n", written, turned_away);

@@ -1,6 +1,6 @@
-/* workers.c: worker processes that share one limit, as those of a web server do.
- * All attach to a table in shared memory, by its name. One is killed without warning; the others neither wait for it nor
- * notice, and what it was admitted stays counted. */
+/* workers.c: worker processes that share one limit, as in a web server.
+ * All attach to a table in shared memory, by its name. One worker is killed. The others do not wait for it, and its
+ * requests stay counted. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void work(int number)
 		if (weir_table_allow(table, limit, "acme", 4, weir_table_now(table), 1))
 			atomic_fetch_add(admitted, 1); /* the real work */
 		if (number == 0 && i == 100)
-			kill(getpid(), SIGKILL); /* kill -9: it cleans up nothing */
+			kill(getpid(), SIGKILL); /* kill -9: no cleanup */
 	}
 	weir_table_free(table);
 	_exit(0);
@@ -63,7 +63,7 @@ int main(void)
 		killed += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 		failed += WIFEXITED(status) && WEXITSTATUS(status) != 0;
 	}
-	failed += weir_table_unlink(name, NULL) != WEIR_OK; /* else it would stay until a reboot */
+	failed += weir_table_unlink(name, NULL) != WEIR_OK; /* otherwise it stays until a reboot */
 	printf("%d workers, %d killed: %d of %d admitted\n", WORKERS, killed, *admitted, LIMIT);
 	return failed != 0 || killed != 1 || *admitted != LIMIT;
 }

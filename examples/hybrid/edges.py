@@ -58,7 +58,7 @@ class Edge:
 
 
 class Seen:
-    """Requests: when each came, which limit decided, and when it arrives downstream, in seconds; None: it does not."""
+    """Requests: when each came, which limit decided, and when it arrives downstream, in seconds. None: denied."""
 
     def __init__(self):
         self.lock, self.rows = threading.Lock(), []

@@ -1,9 +1,9 @@
-/* admitted.c: draws what each algorithm lets through of the same bursty arrivals, as SVG.
+/* admitted.c: draws which of the same bursty arrivals each algorithm allows, as SVG.
  *
  *     admitted DIRECTORY           writes token_bucket.svg, leaky_bucket.svg, ...
  *     admitted --check DIRECTORY   writes nothing; exits 1 if a file is not what it would write
  *
- * The limiters are real, the time is given to them, and all numbers drawn are whole: the same bytes on every machine. */
+ * It uses real limiters with simulated time and draws whole numbers only, so the files are the same on every machine. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static const struct plot {
 #define PLOTS (sizeof(plots) / sizeof(plots[0]))
 
 /* n requests, the first at from_ms, then one every every_ms. Between the overload and the burst at the edge of the
- * sixth second every limit has time to become whole again. */
+ * sixth second every limit has time to become full again. */
 static const struct phase {
 	unsigned from_ms, every_ms, n;
 } phases[] = {
@@ -53,7 +53,7 @@ static const struct phase {
 
 #define PHASES (sizeof(phases) / sizeof(phases[0]))
 
-/* What came of the arrivals. Times in ns from the start; `passed` is when a request goes on, in order. */
+/* The results. Times in ns from the start. `passed` is when each request goes on, in order. */
 struct outcome {
 	weir_ns passed[REQUESTS_MAX];
 	unsigned n_passed, n_denied;
