@@ -10,8 +10,8 @@ repository root, with BUILD_DIR first on PATH. A page also has a network of its 
 do not meet. What a page started is stopped when it ends.
 
 ```console blocks: each line `$ COMMAND` is run by the page's shell and must print exactly the lines that follow it, standard
-error included. A line `...` stands for any lines, and `...` within a line for any characters. A command that ends in a backslash goes
-on in the next line. `# not run` at the end of a command means that.
+error included. A line `...` stands for any lines, and `...` within a line for any characters. A command goes on
+in lines that begin with `> `, and after a backslash at the end of a line. `# not run` at the end of a command means that.
 
 ```console blocks after a line <!-- terminal: NAME --> are another terminal: its last command keeps running, and the page goes on as soon as
 it has printed the lines shown. The next block of the same NAME, and an empty comment <!-- stop: NAME -->, interrupts it first.
@@ -238,6 +238,8 @@ def console(block):
     for offset, line in enumerate(block.lines):
         if commands and commands[-1][1].endswith("\\") and not commands[-1][2]:
             commands[-1][1] = commands[-1][1][:-1] + line.removeprefix("> ").strip()
+        elif commands and line.startswith("> ") and not commands[-1][2]:
+            commands[-1][1] += "\n" + line[2:]
         elif line.startswith("$ "):
             commands.append([offset, line[2:].rstrip(), []])
         elif commands:
