@@ -119,6 +119,7 @@ void weir__settings_write_right(const struct weir__setting *setting, char *ret_t
 			ret_text, size,
 			"use a name without a port, such as weir.example.com or *.example.com, or * for any; or none");
 	} else {
-		(void)snprintf(ret_text, size, "use names, each with a password and a role, as docs/reference/settings.md shows");
+		(void)snprintf(ret_text, size,
+			       "use names, each with a password and a role, as docs/reference/settings.md shows");
 	}
 }
