@@ -11,7 +11,7 @@ to build with. The price is that a header must keep to a simple form:
 - The file begins with a comment: "NAME.h: what it is." and then more paragraphs.
 - A comment belongs to the declarations that follow it, up to the next empty line.
 - An indented paragraph of a comment is code, and a line that begins with "- " is an item of a list.
-- A comment "--- title ---" begins a section.
+- A comment "--- title ---" begins a section, and "Title. Text", of one word or "When full", a paragraph with that title.
 - Comments inside a struct or an enum stay where they are."""
 
 import re
@@ -269,7 +269,10 @@ def as_markdown(lines, links, page):
             text, *errors = re.split(r"(?<=[.]) (?=WEIR_ERR_\w+(?:, \w+| and \w+)*:)", " ".join(block))
             if text.startswith("WEIR_ERR_"):
                 text, errors = "", [text, *errors]
-            if text:
+            title = re.match(r"([A-Z]\w+|When \w+)\. (?=[A-Z])", text)  # "When full. A key can be in any slot."
+            if title:
+                out.append(f"**{title[1]}.** " + links.prose(text[title.end():], page))
+            elif text:
                 out.append(links.prose(text, page))
             if errors:
                 out.append("\n".join("- " + links.prose(error, page) for error in errors))
