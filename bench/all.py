@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""every algorithm in the library, over the daemon and in Redis: one table
+"""every algorithm in the library, in the server and in Redis: one table
 
     ./dev bench all [--rounds N] [--seconds S] [--write] [--report-only] [--quick]
 
-A limit of 100 a minute on 100,000 keys chosen at random, by each algorithm: weir_table_allow in one thread; WEIR.TAKE of
-the daemon with its table; WEIR.TAKE of the daemon with its state in a Redis. The daemons and Redis have one processor,
-redis-benchmark, with 50 connections and 16 requests at once, has another; where there is a Redis, the daemon shares that.
+A limit of 100 a minute on 100,000 keys chosen at random, by each algorithm: weir_table_allow in one thread, WEIR.TAKE of
+the server with its table, and WEIR.TAKE of the server with its state in Redis. Server and Redis have one processor.
+redis-benchmark has another, with 50 connections and a pipeline of 16. With Redis, the server shares that one.
 
 --write puts the table into docs/concepts/benchmarks.md. --quick is a smoke test: its figures mean nothing, and are not written."""
 # packages: redis-server redis-tools util-linux
@@ -77,7 +77,7 @@ def measure(arguments, cpus, load_cpus):
 
 
 def table_of(times):
-    rows = ["| 100 a minute by | the limit | in the library | over the daemon | in Redis |", "|---|---|---|---|---|"]
+    rows = ["| 100 a minute by | the limit | in the library | in the server | in Redis |", "|---|---|---|---|---|"]
     for name, text in LIMITS.items():
         library, daemon, redis = (times[(name, place)] for place in ("library", "daemon", "redis"))
         rows.append(f"| {name} | `{text}` | {library['ns']:.0f} ns, {library['per_second'] / 1e6:.1f} M/s "
