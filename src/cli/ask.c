@@ -136,8 +136,8 @@ static int read_wait(struct arguments *arguments)
 	return GO_ON;
 }
 
-/* Where the value of an option goes. NULL: unknown option, which is compared with the known ones, or an option without a
- * value. */
+/* Where the value of an option goes. NULL: unknown option, which is compared with the known ones, or an option without
+ * a value. */
 static const char **place_of(struct arguments *arguments, const char *option, struct weir__nearest *nearest)
 {
 	const struct {

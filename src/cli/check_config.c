@@ -1,7 +1,7 @@
 /* check_config.c: weir check-config: lists all errors of settings and policies, without a server.
  *
- * What reads them reports lines, FILE:LINE:COLUMN: MESSAGE. For --json they are taken apart again: the form of these lines is a
- * promise to editors, too. */
+ * What reads them reports lines, FILE:LINE:COLUMN: MESSAGE. For --json they are taken apart again: the form of these
+ * lines is a promise to editors, too. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -15,7 +15,7 @@ struct weir__key_report {
 	weir_ns now;
 };
 
-/* Prints everything about a table that was opened by this name. Returns false if there is no memory for its limits;
+/* Prints everything about a table that was opened by this name. Returns false if memory for its limits runs out;
  * nothing is printed then. */
 bool weir__table_report_info(struct weir_table *table, const char *name, const struct weir__memory_status *status,
 			     bool is_json);

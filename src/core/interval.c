@@ -62,8 +62,9 @@ static void refund(const struct weir_plan *plan, void *state_, weir_ns now, uint
 		state->hi -= n;
 }
 
-/* As for a smooth bucket, with the refills after the charge. The bucket may have been full since, and its intervals have
- * started anew. Counted back from the current interval, there are at least as many starts as there were refills. */
+/* As for a smooth bucket, with the refills after the charge. The bucket may have been full since, and its intervals
+ * have started anew. Counted back from the current interval, there are at least as many starts as there were
+ * refills. */
 static uint64_t undo(const struct weir_plan *plan, void *state, weir_ns now, const struct weir__charge *charge,
 		     uint64_t n)
 {

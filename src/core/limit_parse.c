@@ -126,8 +126,8 @@ static int parse_period(const struct parser *parser, const struct word *word, ui
 	return WEIR_OK;
 }
 
-/* Reads the decimals of a count, which follow a point, and makes a fraction of both: 2.5 is 5 in 2 periods. Returns how many
- * bytes they are with the point, or 0 if there are none or the fraction is too large. */
+/* Reads the decimals of a count, which follow a point, and makes a fraction of both: 2.5 is 5 in 2 periods. Returns how
+ * many bytes they are with the point, or 0 if there are none or the fraction is too large. */
 static size_t read_decimals(const struct word *word, uint64_t *count, uint64_t *ret_periods)
 {
 	uint64_t number = *count, periods = 1;

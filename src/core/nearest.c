@@ -16,8 +16,8 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Edits that turn a[0..n) into b[0..m), both at most LENGTH_MAX long. A swap of two letters that are no longer neighbours in the
- * original counts as two edits. */
+/* Edits that turn a[0..n) into b[0..m), both at most LENGTH_MAX long. A swap of two letters that are no longer
+ * neighbours in the original counts as two edits. */
 static size_t edits(const char *a, size_t n, const char *b, size_t m)
 {
 	size_t rows[3][LENGTH_MAX + 1];

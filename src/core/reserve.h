@@ -44,8 +44,8 @@ uint64_t weir__reserve_cancel(const struct weir_plan *plan, struct weir_state *s
 			      const struct weir_reservation *reservation);
 
 /* Cancels a departure by what its verdict said: full_at is when the bucket was to be full after it, in ns, rounded up.
- * Gives back the tokens that no later departure was built upon, and returns their number. 0: the departure has passed, or
- * the bucket has been given back more since. If part of a token was given back since, the result may exceed what was
+ * Gives back the tokens that no later departure was built upon, and returns their number. 0: the departure has passed,
+ * or the bucket has been given back more since. If part of a token was given back since, the result may exceed what was
  * built upon by less than 1 ns. */
 uint64_t weir__reserve_cancel_departure(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
 					uint64_t cost, weir_ns full_at);

@@ -90,8 +90,8 @@ struct weir__client {
 	void (*write_peer)(const struct weir__client *client, char ret_peer[WEIR__AUDIT_PEER]);
 	bool is_leaving;               /* close after the current output is written */
 	const struct weir__user *user; /* NULL: not authenticated */
-	/* HTTP: the last request of this connection had the token of a user. Then the next one is checked even if others
-	 * at its address have used up their attempts. */
+	/* HTTP: the last request of this connection had the token of a user. Then the next one is checked even if
+	 * others at its address have used up their attempts. */
 	bool is_proven;
 	/* Requests that wait for a later completion, in order of arrival. Replies are sent in this order. */
 	struct weir__request *first, *last;

@@ -347,8 +347,8 @@ void weir__holds_took(struct weir__holds *holds, struct weir__hold *hold, const 
 
 /* --- settling --------------------------------------------------------------------------------------------------- */
 
-/* Whether it is unknown how much of the charge has refilled, or was cut, because the limit was changed since. At a faster
- * rate the store assumes that more has refilled than has. */
+/* Whether it is unknown how much of the charge has refilled, or was cut, because the limit was changed since. At a
+ * faster rate the store assumes that more has refilled than has. */
 static bool is_changed_too_much(const struct weir__hold *hold)
 {
 	const struct weir_limit *const was = &hold->stated;

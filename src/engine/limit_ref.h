@@ -49,13 +49,14 @@ static inline bool weir__limit_ref_prefix(struct weir__context *context, const s
 	return true;
 }
 
-/* Puts the prefix of the client, if it has one, in front of the key, in context->keys. Returns false, and the refusal, if
- * there is too little room. */
+/* Puts the prefix of the client, if it has one, in front of the key, in context->keys. Returns false, and the refusal,
+ * if there is too little room. */
 bool weir__limit_ref_add_prefix(struct weir__context *context, const struct weir__client *client, const char **key,
 				size_t *length, struct weir__refusal *ret_refusal);
 
-/* Parses a limit and a key given as text, and puts the client's prefix in front of the key. Returns false if either is invalid; for a bad key the error is
- * WEIR__ERROR_KEY. Keys that are built in context->keys stay valid until weir__limit_ref_begin. */
+/* Parses a limit and a key given as text, and puts the client's prefix in front of the key. Returns false if either is
+ * invalid; for a bad key the error is WEIR__ERROR_KEY. Keys that are built in context->keys stay valid until
+ * weir__limit_ref_begin. */
 bool weir__limit_ref_read(struct weir__context *context, const struct weir__client *client, const char *text,
 			  size_t length, const char *key, size_t key_length, struct weir__limit_ref *ret_ref,
 			  struct weir__refusal *ret_refusal);

@@ -227,8 +227,8 @@ void weir__wait_init(struct weir__wait *wait, struct weir__context *context, str
 enum weir__run_result weir__wait_run(struct weir__wait *wait, const struct weir_claim *claims, size_t n,
 				     weir_ns patience, struct weir__refusal *ret_refusal);
 
-/* A check that waits at the server for the delays of limits that shape. What a limit denies is denied at once, and so is a
- * delay of more than the patience: then nothing is charged. */
+/* A check that waits at the server for the delays of limits that shape. What a limit denies is denied at once, and so
+ * is a delay of more than the patience: then nothing is charged. */
 struct weir__check_wait {
 	struct weir__check check;
 	struct weir__waiter *waiter; /* NULL: it does not wait, or no longer */
@@ -244,7 +244,8 @@ enum weir__run_result weir__check_wait_run(struct weir__check_wait *wait, struct
 					   const struct weir_attribute *attributes, size_t n, uint64_t cost,
 					   const weir_ns *patience, struct weir__refusal *ret_refusal);
 
-/* To be called by the waits of a context (waiting.h) when one is over, and when one goes on after a call of the store. */
+/* To be called by the waits of a context (waiting.h) when one is over, and when one goes on after a call of the
+ * store. */
 void weir__wait_over(void *request, const struct weir__wait_outcome *outcome);
 void weir__wait_goes_on(void *request);
 

@@ -101,7 +101,7 @@ static inline bool weir__request_submit(struct weir__request *request)
 	return weir__store_submit(request->context->store, &request->store_request);
 }
 
-/* Moves to the heap a request that waits for something other than the store. Returns NULL if there is no memory, or if
+/* Moves to the heap a request that waits for something other than the store. Returns NULL if memory runs out, or if
  * WEIR__IN_FLIGHT_MAX requests are in flight. */
 struct weir__request *weir__request_move(struct weir__request *request);
 
@@ -121,7 +121,7 @@ void weir__requests_abandon(struct weir__client *client);
 void weir__requests_free_spare(struct weir__context *context);
 
 /* Queues finished replies behind those of earlier requests. `write` gets them by weir__request_replies. Returns false
- * if there is no memory. */
+ * if memory runs out. */
 bool weir__request_add_replies(struct weir__context *context, struct weir__client *client, uint32_t n_replies,
 			       const char *bytes, size_t n, void (*write)(struct weir__request *request, void *to));
 const char *weir__request_replies(const struct weir__request *request, size_t *ret_n);

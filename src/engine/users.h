@@ -1,7 +1,7 @@
 /* users.h: users and their roles. Passwords and tokens are stored only as SHA-256, and nothing here prints one.
  *
- * Users are found by a keyed hash of the name or of the token's digest. The key is random and secret, so the time that a
- * lookup takes says nothing about the digests that are stored. */
+ * Users are found by a keyed hash of the name or of the token's digest. The key is random and secret, so the time that
+ * a lookup takes says nothing about the digests that are stored. */
 #ifndef WEIR_ENGINE_USERS_H
 #define WEIR_ENGINE_USERS_H
 

@@ -7,8 +7,9 @@
 
 enum { LINES = 1024, ALIGNMENT = 16 };
 
-/* Timers fire late. A wait that is late by at most this (ns) is charged at the instant when it was due, if the store has
- * no clock of its own. Otherwise the lateness of each wait would add to the next, and the rate would not be reached. */
+/* Timers fire late. A wait that is late by at most this (ns) is charged at the instant when it was due, if the store
+ * has no clock of its own. Otherwise the lateness of each wait would add to the next, and the rate would not be
+ * reached. */
 static const weir_ns late_max = 1000000000;
 
 static const weir_ns look_again_after = 1000000000;
@@ -357,7 +358,8 @@ static void free_waiter(struct weir__waiter *waiter)
 	free(waiter);
 }
 
-/* Gives back what the store took, claim by claim. If a limit was changed since, it is unknown what became of the charge. */
+/* Gives back what the store took, claim by claim. If a limit was changed since, it is unknown what became of the
+ * charge. */
 static void cancel(struct weir__waiter *waiter, weir_ns now)
 {
 	struct weir__store_request *const call = &waiter->call;

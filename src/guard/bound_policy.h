@@ -41,8 +41,8 @@ struct weir__bound_policy {
 	const struct weir_table_limit *limits[]; /* for each plan; NULL: unlimited */
 };
 
-/* Whether the place where the state of a limit is to be kept exists and can hold it. Returns WEIR_OK, or an error and the
- * reason. */
+/* Whether the place where the state of a limit is to be kept exists and can hold it. Returns WEIR_OK, or an error and
+ * the reason. */
 typedef int weir__bound_policy_check(const struct weir_limit *limit, enum weir_policy_store store,
 				     struct weir_message *ret_message);
 

@@ -44,8 +44,8 @@ int weir__guard_new(struct weir_table *table, struct weir_policy *policy, weir__
 /* Returns the limit of the plan with this name. It lives as long as the table. NULL: unknown plan, or unlimited. */
 const struct weir_table_limit *weir__guard_limit(struct weir_guard *guard, const char *plan, size_t length);
 
-/* Since when the plan of this name has had this limit of the table, through all policies, on the table's clock. 0: it does
- * not have it. */
+/* Since when the plan of this name has had this limit of the table, through all policies, on the table's clock. 0: it
+ * does not have it. */
 weir_ns weir__guard_limit_since(struct weir_guard *guard, const char *plan, size_t length,
 				const struct weir_table_limit *limit);
 
@@ -75,8 +75,8 @@ size_t weir__guard_find_misspelled(struct weir_guard *guard, const struct weir_a
 
 /* --- lists: guard_list.c ------------------------------------------------------------------------------------------ */
 
-/* Each of these reports plans of one policy, with the limits of one instant: a change of the policy or of a limit is in all
- * rows or in none. Only a list of more than WEIR__GUARD_ROWS_MAX rows is read row by row. */
+/* Each of these reports plans of one policy, with the limits of one instant: a change of the policy or of a limit is in
+ * all rows or in none. Only a list of more than WEIR__GUARD_ROWS_MAX rows is read row by row. */
 enum { WEIR__GUARD_ROWS_MAX = 1024 };
 
 /* Reports up to `most` plans, from number `first` on, in file order. Calls `begin` first, with the number of plans that
@@ -89,9 +89,10 @@ void weir__guard_list(struct weir_guard *guard, uint32_t first, uint32_t most,
 bool weir__guard_row(struct weir_guard *guard, const char *plan, size_t length,
 		     void (*tell)(void *context, const struct weir__guard_row *row), void *context);
 
-/* Reports plans that the caller chooses. `begin` starts a choice. Then the first `most` plans are visited, in file order and
- * without unlimited ones. `choose` returns the chosen plans, at most WEIR__GUARD_ROWS_MAX, and `tell` gets them in this
- * order. If the policy changes before the first `tell`, all this starts over. Returns false if memory ran out. */
+/* Reports plans that the caller chooses. `begin` starts a choice. Then the first `most` plans are visited, in file
+ * order and without unlimited ones. `choose` returns the chosen plans, at most WEIR__GUARD_ROWS_MAX, and `tell` gets
+ * them in this order. If the policy changes before the first `tell`, all this starts over. Returns false if memory ran
+ * out. */
 struct weir__guard_choice {
 	void (*begin)(void *context);
 	void (*visit)(void *context, uint32_t plan, const struct weir_table_limit *limit);
@@ -110,7 +111,8 @@ bool weir__guard_compare(struct weir_guard *guard, const struct weir_policy *nex
  * under the same names, and have decided nothing yet. Returns their number, including those that are not reported. */
 uint32_t weir__guard_list_anew(struct weir_guard *guard, void (*tell)(void *context, const char *plan), void *context);
 
-/* --- changes of single limits: guard_changes.c --------------------------------------------------------------------- */
+/* --- changes of single limits: guard_changes.c
+ * --------------------------------------------------------------------- */
 
 /* weir_guard_change_limit, which also notes by whom and when. A change on all servers is made only if the policy in
  * force has this identity and no later one was made. A change on this server alone ignores the identity. Returns
@@ -135,8 +137,8 @@ void weir__guard_list_shared(struct weir_guard *guard, uint64_t identity,
 /* The number of limits that were changed since the policy was loaded. */
 uint32_t weir__guard_changed(struct weir_guard *guard);
 
-/* Writes who made a change, as `alice (192.0.2.1:5000)` or `192.0.2.1:5000`, and when, as `2026-01-31T10:00:00Z`. Empty:
- * not known. */
+/* Writes who made a change, as `alice (192.0.2.1:5000)` or `192.0.2.1:5000`, and when, as `2026-01-31T10:00:00Z`.
+ * Empty: not known. */
 enum { WEIR__CHANGE_BY_SIZE = WEIR__CHANGE_USER + WEIR__CHANGE_PEER + 4, WEIR__CHANGE_AT_SIZE = 32 };
 void weir__limit_change_by(const struct weir__limit_change *change, char ret_by[WEIR__CHANGE_BY_SIZE]);
 void weir__limit_change_at(const struct weir__limit_change *change, char ret_at[WEIR__CHANGE_AT_SIZE]);
@@ -186,9 +188,9 @@ struct weir__guard_key {
  * weir__guard_key_text writes it. For a limit by one attribute, the value alone is enough. Values are normalised like
  * those of a request, so any spelling works. A value after NAME= that has an \xHH is only unescaped. An address may be
  * given as its network. A value that is not an address, for a part that is one, must follow its NAME=. All this may
- * follow the prefix of a tenant. Text that needs no change is not copied. WEIR_ERR_LIMIT: unknown plan, or unlimited. WEIR_ERR_SYNTAX: not a key of that limit; the
- * message says what is. WEIR_ERR_FULL: the room is too small; WEIR__GUARD_KEY_ROOM fits any key that a request can
- * have. */
+ * follow the prefix of a tenant. Text that needs no change is not copied. WEIR_ERR_LIMIT: unknown plan, or unlimited.
+ * WEIR_ERR_SYNTAX: not a key of that limit; the message says what is. WEIR_ERR_FULL: the room is too small;
+ * WEIR__GUARD_KEY_ROOM fits any key that a request can have. */
 enum { WEIR__GUARD_KEY_ROOM = 16384 };
 int weir__guard_read_key(struct weir_guard *guard, const char *plan, size_t plan_length, const char *text,
 			 size_t length, char *room, size_t size, struct weir__guard_key *ret_key,

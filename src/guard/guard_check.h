@@ -38,8 +38,8 @@ struct weir__guard_match {
 	const struct weir__ahead *ahead[WEIR_POLICY_CLAIMS_MAX]; /* for each claim, addresses known ahead; NULL: none */
 };
 
-/* Matches the request. Its keys get the prefix, unless that is NULL. `claims` and `verdicts` have room for WEIR_POLICY_CLAIMS_MAX. WEIR_ERR_LIMIT: as
- * weir_policy_match; then the check has ended. */
+/* Matches the request. Its keys get the prefix, unless that is NULL. `claims` and `verdicts` have room for
+ * WEIR_POLICY_CLAIMS_MAX. WEIR_ERR_LIMIT: as weir_policy_match; then the check has ended. */
 int weir__guard_check_begin(struct weir__guard_check *check, struct weir_guard *guard, struct weir__guard_match *match,
 			    const struct weir_attribute *attributes, size_t n, uint64_t cost,
 			    const struct weir__guard_prefix *prefix, struct weir_claim *claims,

@@ -27,8 +27,8 @@ struct weir_guard {
 	 * first. */
 	pthread_mutex_t ending;
 	pthread_mutex_t giving; /* serialises adding to `given` */
-	/* Protects the changes that bound policies note, and is held while one limit changes, so that a list does not mix
-	 * limits from before and after. Deciding threads do not take it. */
+	/* Protects the changes that bound policies note, and is held while one limit changes, so that a list does not
+	 * mix limits from before and after. Deciding threads do not take it. */
 	pthread_mutex_t noting;
 	struct weir__given given[WEIR_GUARD_GIVEN_MAX];
 	_Atomic uint32_t n_given; /* given[0..n_given) never change */
@@ -66,13 +66,13 @@ struct weir__plan_changes {
 	bool is_here;                     /* `here` was made, and after `shared` */
 };
 
-/* Copies the change that is in force for a plan. Returns false if the plan was not changed. Call it within an epoch, with
- * `noting` locked. */
+/* Copies the change that is in force for a plan. Returns false if the plan was not changed. Call it within an epoch,
+ * with `noting` locked. */
 bool weir__guard_change_of(const struct weir__bound_policy *bound, uint32_t plan,
 			   struct weir__limit_change *ret_change);
 
-/* Whether the policy is still the current one. If so, limits of the table that were read before this call have no number of
- * the next policy: they are read with acquire loads, so the load here comes after them. */
+/* Whether the policy is still the current one. If so, limits of the table that were read before this call have no
+ * number of the next policy: they are read with acquire loads, so the load here comes after them. */
 static inline bool weir__guard_is_current(const struct weir_guard *guard, const struct weir__bound_policy *bound)
 {
 	return atomic_load(&guard->bound) == bound;

@@ -166,8 +166,8 @@ void weir__limit_stats_set_series(struct weir__limit_stats_set *stats_set, const
 				  uint32_t last, uint32_t seconds, struct weir__limit_stats_sum *ret_seen);
 
 /* Requests, since the workers started and second by second. A request that several limits decided counts once, and is
- * rejected if one of them denied it. A request that only limits in shadow apply to, or none, is allowed, unless the policy
- * denies unmatched requests. */
+ * rejected if one of them denied it. A request that only limits in shadow apply to, or none, is allowed, unless the
+ * policy denies unmatched requests. */
 void weir__limit_stats_set_requests(struct weir__limit_stats_set *stats_set, struct weir__limit_stats_sum *ret_seen);
 void weir__limit_stats_set_requests_series(struct weir__limit_stats_set *stats_set, uint32_t last, uint32_t seconds,
 					   struct weir__limit_stats_sum *ret_seen);

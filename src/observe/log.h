@@ -35,8 +35,8 @@ bool weir__log_is_json(const struct weir__log *log);
 __attribute__((format(printf, 3, 4))) void weir__log_say(struct weir__log *log, enum weir__log_level level,
 							 const char *words, ...);
 
-/* Writes the sentence itself, before lines that wait, for a process that ends right after it. Does not wait for a reader:
- * without room, the line is left out. */
+/* Writes the sentence itself, before lines that wait, for a process that ends right after it. Does not wait for a
+ * reader: without room, the line is left out. */
 __attribute__((format(printf, 3, 4))) void weir__log_say_now(struct weir__log *log, enum weir__log_level level,
 							     const char *words, ...);
 

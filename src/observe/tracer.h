@@ -49,8 +49,8 @@ struct weir__tracer_set_options {
 	const char *rejections_limit; /* a rate limit on rejection lines, as text */
 };
 
-/* *ret_tracers is NULL if neither tracing nor the rejection log is on. Returns false if there is no memory, or no
- * thread. */
+/* *ret_tracers is NULL if neither tracing nor the rejection log is on. Returns false if memory runs out, or the thread
+ * cannot start. */
 bool weir__tracer_set_new(const struct weir__tracer_set_options *options, struct weir__tracer_set **ret_tracers);
 void weir__tracer_set_free(struct weir__tracer_set *tracers); /* NULL is allowed */
 

@@ -15,8 +15,8 @@ struct weir__process_usage {
 };
 struct weir__process_usage weir__process_usage(void);
 
-/* Other processes of the same user may not read the memory of this one, and the kernel writes no core dump of it: it has
- * passwords and keys of clients. */
+/* Other processes of the same user may not read the memory of this one, and the kernel writes no core dump of it: it
+ * has passwords and keys of clients. */
 void weir__process_forbid_dumps(void);
 
 /* Programs that this process starts get no privileges from set-user-id bits or file capabilities. Left out if this

@@ -1,4 +1,5 @@
-/* example.c: takes what the conditions and the key of a limit want, and asks the policy whether the limit then applies. */
+/* example.c: takes what the conditions and the key of a limit want, and asks the policy whether the limit then
+ * applies. */
 #include "policy/example.h"
 
 #include <strings.h>

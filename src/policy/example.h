@@ -12,8 +12,8 @@ struct weir__policy_example {
 	char room[2048];
 };
 
-/* Finds attributes that a limit applies to, the first one for which that is easy. Returns false if there is none, and for a
- * policy in Envoy's form, whose requests have descriptors. */
+/* Finds attributes that a limit applies to, the first one for which that is easy. Returns false if there is none, and
+ * for a policy in Envoy's form, whose requests have descriptors. */
 bool weir__policy_example(const struct weir_policy *policy, struct weir__policy_example *ret_example);
 
 #endif

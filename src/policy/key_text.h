@@ -14,8 +14,8 @@ struct weir__key_bytes {
 	size_t whole; /* bytes that the key has */
 };
 
-/* The length of the prefix of a tenant that the bytes may begin with: letters, digits and . _ @ - up to the first slash.
- * 0: they begin with none. */
+/* The length of the prefix of a tenant that the bytes may begin with: letters, digits and . _ @ - up to the first
+ * slash. 0: they begin with none. */
 size_t weir__key_prefix_length(struct weir__slice bytes);
 
 /* Writes the text of a key of this limit. A key that no request without a prefix has is shown with its prefix in front,

@@ -17,7 +17,7 @@ struct weir__policy_reading {
 /* Whether this is a key at the top of a policy in Weir's own format. */
 bool weir__policy_is_top_key(struct weir__slice key);
 
-/* Reports that there is no memory. Returns false. */
+/* Reports that memory ran out. Returns false. */
 bool weir__policy_no_memory(const struct weir__policy_reading *reading, struct weir__mark at);
 
 /* Reports keys of a map that are not in `keys`, which ends with NULL. Returns false if the node is not a map. */
@@ -72,8 +72,8 @@ void weir__policy_read_failure(struct weir__policy_reading *reading, const struc
 void weir__policy_inherit_failure(struct weir__policy_reading *reading, const struct weir__policy_limit *limit,
 				  uint32_t plan);
 
-/* read_wait.c: reads `wait` of a limit or an override, and sets it in `plan`. An override that shapes and does not set it
- * inherits it. */
+/* read_wait.c: reads `wait` of a limit or an override, and sets it in `plan`. An override that shapes and does not set
+ * it inherits it. */
 void weir__policy_read_wait(struct weir__policy_reading *reading, const struct weir__node *map,
 			    const struct weir__policy_limit *limit, uint32_t plan);
 void weir__policy_inherit_wait(struct weir__policy_reading *reading, const struct weir__policy_limit *limit,

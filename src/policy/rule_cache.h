@@ -44,7 +44,7 @@ struct weir__rule_cache {
 /* Returns the bytes that a rule takes in an entry. SIZE_MAX: too large for one. */
 size_t weir__rule_cache_entry_room(const struct weir__rule *rule);
 
-/* Makes room for n entries. Returns false if there is no memory, or the cache would be too large. */
+/* Makes room for n entries. Returns false if memory runs out, or the cache would be too large. */
 bool weir__rule_cache_init(struct weir__rule_cache *rule_cache, struct weir__pool *pool, uint32_t n,
 			   size_t beside_bytes, size_t rule_bytes);
 

@@ -42,7 +42,7 @@ struct weir__rules {
 	struct weir__rule_cache rule_cache;    /* with very many rules, those that are alone under their hash */
 };
 
-/* `of` must outlive the rules. Returns false if there is no memory. */
+/* `of` must outlive the rules. Returns false if memory runs out. */
 bool weir__rules_init(struct weir__rules *rules, struct weir__pool *pool, const struct weir__rule *of, uint32_t n);
 
 /* Sets the caller's array with an element for each rule. The first hot_bytes of an element are read when its rule

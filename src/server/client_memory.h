@@ -1,8 +1,8 @@
 /* client_memory.h: the memory that the clients of one worker take, and which of them takes most.
  *
- * Clients are in a ring for each power of two of bytes, so a change takes constant time, and the largest client is found
- * within a factor of two. A client that takes nothing is in no ring. No locks: only the worker's thread calls this.
- * The reasons are in docs/internals/server.md. */
+ * Clients are in a ring for each power of two of bytes, so a change takes constant time, and the largest client is
+ * found within a factor of two. A client that takes nothing is in no ring. No locks: only the worker's thread calls
+ * this. The reasons are in docs/internals/server.md. */
 #ifndef WEIR_SERVER_CLIENT_MEMORY_H
 #define WEIR_SERVER_CLIENT_MEMORY_H
 

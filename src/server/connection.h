@@ -59,7 +59,8 @@ struct weir__connection {
 	bool has_requests; /* `unread` holds more requests: the output is full, or other connections have their turn */
 	struct weir__output output; /* buffered replies */
 	bool is_behind;             /* it has buffered replies, or requests that wait for a turn */
-	/* How fast it reads is measured since paced_at, when the kernel had `unsent` bytes for it, and got `handed` more. */
+	/* How fast it reads is measured since paced_at, when the kernel had `unsent` bytes for it, and got `handed`
+	 * more. */
 	weir_ns paced_at;
 	size_t unsent, handed;
 	bool lingers;     /* discard input after the last reply: to close at once could lose that reply */
@@ -99,7 +100,7 @@ struct weir__worker {
 struct weir__protocol_handler {
 	enum weir__protocol number;
 	bool asks_at_once; /* a new connection must send its first request within late_ns */
-	/* Allocates and frees what the handler keeps for a worker. start returns false if there is no memory. Both are
+	/* Allocates and frees what the handler keeps for a worker. start returns false if memory runs out. Both are
 	 * NULL if the handler keeps nothing. */
 	bool (*start)(struct weir__worker *worker);
 	void (*stop)(struct weir__worker *worker);
@@ -172,8 +173,8 @@ static inline bool weir__worker_account(struct weir__worker *worker, struct weir
 	return WEIR__LIKELY(bytes == connection->memory.bytes) || weir__worker_set_memory(worker, connection, bytes);
 }
 
-/* A client that has not authenticated has enough replies to read: `written` bytes in `out`, and those that are buffered.
- * It gets them, and is closed. One rule for all protocols, to be checked before each request. */
+/* A client that has not authenticated has enough replies to read: `written` bytes in `out`, and those that are
+ * buffered. It gets them, and is closed. One rule for all protocols, to be checked before each request. */
 static inline bool weir__worker_is_owed_enough(const struct weir__worker *worker,
 					       const struct weir__connection *connection, size_t written)
 {

@@ -31,8 +31,8 @@ struct weir__handover {
 	weir_ns until;
 };
 
-/* Starts argv[0] with these sockets, and the pipe to the parent; -1: none. Returns false if that failed, after reporting
- * it. */
+/* Starts argv[0] with these sockets, and the pipe to the parent; -1: none. Returns false if that failed, after
+ * reporting it. */
 bool weir__handover_begin(struct weir__handover *handover, char *const argv[], const struct weir__listeners *listeners,
 			  int parent, FILE *errors);
 

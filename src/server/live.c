@@ -594,7 +594,7 @@ static void find_row(void *one_, const struct weir__guard_row *row)
 	}
 }
 
-/* Returns false if there is no limit of this name. */
+/* Returns false if no limit has this name. */
 static bool add_limit_alone(struct live *live)
 {
 	const struct weir__live_query *const query = live->query;

@@ -32,7 +32,7 @@ void weir__live_query_init(struct weir__live_query *query);
 const char *weir__live_query_set(struct weir__live_query *query, const char *name, size_t name_length,
 				 const char *value, size_t length);
 
-/* Writes the document to the body. Returns false, and writes nothing, if there is no limit of this name. */
+/* Writes the document to the body. Returns false, and writes nothing, if no limit has this name. */
 bool weir__live_write(struct weir__context *context, const struct weir__live_query *query,
 		      struct weir__http_reply *reply);
 

@@ -16,7 +16,7 @@ static inline size_t weir__output_waiting(const struct weir__output *output)
 }
 
 /* Writes what the socket takes, if nothing is buffered, and buffers the rest. Returns false if the connection is lost
- * or there is no memory. */
+ * or memory runs out. */
 bool weir__output_write(struct weir__output *output, int socket, const char *bytes, size_t n);
 
 /* Writes what is buffered, as far as the socket takes it. Returns false if the connection is lost. */

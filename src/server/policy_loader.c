@@ -387,8 +387,9 @@ static bool is_there(const char *path)
 	return stat(path, &status) == 0;
 }
 
-/* Finds the policy that the settings in the file `path` name. A relative path is relative to where the server is started. If
- * nothing is there, it is tried from the directory of the file, where it is if the server is started there. */
+/* Finds the policy that the settings in the file `path` name. A relative path is relative to where the server is
+ * started. If nothing is there, it is tried from the directory of the file, where it is if the server is started
+ * there. */
 static void find_apart(const char *policy, const char *path, char found[WEIR__POLICY_PATH_SIZE])
 {
 	const char *const slash = strrchr(path, '/');
@@ -401,8 +402,8 @@ static void find_apart(const char *policy, const char *path, char found[WEIR__PO
 		(void)snprintf(found, WEIR__POLICY_PATH_SIZE, "%s", policy);
 }
 
-/* Checks the policy that settings name. One in etcd or Redis is not read: that needs a network, and a check must give the same
- * result everywhere. Then the policy of the file itself stays, which has no limits. */
+/* Checks the policy that settings name. One in etcd or Redis is not read: that needs a network, and a check must give
+ * the same result everywhere. Then the policy of the file itself stays, which has no limits. */
 static struct weir_policy *check_apart(const struct weir__settings *settings, const char *path, FILE *errors,
 				       struct weir_policy *empty, char ret_apart[WEIR__POLICY_PATH_SIZE])
 {

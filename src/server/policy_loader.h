@@ -59,9 +59,9 @@ void weir__policy_loader_info(struct weir__policy_loader *loader, struct weir__p
 
 enum { WEIR__POLICY_PATH_SIZE = 4096 };
 
-/* Reports to `errors` all that is wrong with a file of settings, limits or both, or with a directory of limits. Follows the
- * setting `policy` of the file to another file or directory, whose path it writes to ret_apart; else that is empty. Returns
- * the policy, which the caller frees, or NULL. */
+/* Reports to `errors` all that is wrong with a file of settings, limits or both, or with a directory of limits. Follows
+ * the setting `policy` of the file to another file or directory, whose path it writes to ret_apart; else that is empty.
+ * Returns the policy, which the caller frees, or NULL. */
 struct weir_policy *weir__policy_loader_check(const char *path, FILE *errors, char ret_apart[WEIR__POLICY_PATH_SIZE]);
 
 #endif

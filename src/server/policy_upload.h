@@ -48,7 +48,7 @@ struct weir__policy_upload {
 	struct weir__audit_who who;
 };
 
-/* Copies the text. Free it with task.free. Returns NULL if there is no memory. */
+/* Copies the text. Free it with task.free. Returns NULL if memory runs out. */
 struct weir__policy_upload *weir__policy_upload_new(const char *text, size_t length, bool replaces);
 
 /* Uploads that wait, in order. */

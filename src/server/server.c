@@ -1,4 +1,5 @@
-/* server.c: opens a table and sockets, starts workers, and waits for a signal to end or to hand over to the next server. */
+/* server.c: opens a table and sockets, starts workers, and waits for a signal to end or to hand over to the next
+ * server. */
 #include "server/server.h"
 
 #include <weir/clock.h>
@@ -46,8 +47,8 @@ enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
 enum {
 	REPLIES_LEAST_MS = 10000, /* workers give their clients 5 s to read the last replies */
 	THREADS_LEAST_MS = 3000,  /* the last spans may take 2 s */
-	/* A signal to all processes of a service, as systemd and terminals send it, reaches a server twice if it has a parent
-	 * that forwards it. */
+	/* A signal to all processes of a service, as systemd and terminals send it, reaches a server twice if it has a
+	 * parent that forwards it. */
 	TWICE_MS = 3000,
 };
 
@@ -100,7 +101,8 @@ static const struct weir__setting_list *list_of(const struct weir__settings *set
 	return service == WEIR__SERVICE_RESP ? &settings->listen : &settings->http;
 }
 
-/* Whether the service needs users where other machines can connect. Every client that reaches their address may read metrics. */
+/* Whether the service needs users where other machines can connect. Every client that reaches their address may read
+ * metrics. */
 static bool needs_users(enum weir__service service)
 {
 	return service != WEIR__SERVICE_METRICS;
@@ -125,8 +127,8 @@ static uint32_t limits_for(const struct server *server)
 				0; /* + 1: the server's own limit, which counts inline limits */
 }
 
-/* The setting `keys` that makes a table of this size. Several do, because a table has whole pages: this is the one that ends in the
- * most zeros, as people write them. */
+/* The setting `keys` that makes a table of this size. Several do, because a table has whole pages: this is the one that
+ * ends in the most zeros, as people write them. */
 static uint64_t keys_of(const struct weir__region *region)
 {
 	const size_t size_bytes = region->size_bytes - region->arena_bytes;
@@ -148,8 +150,8 @@ static uint64_t keys_of(const struct weir__region *region)
 
 enum { MADE_SIZE = 192 };
 
-/* Attaches a table that was made for another number of limits, by an earlier policy. Returns false if it differs in something else:
- * `made` then says with what it was made, or is empty. */
+/* Attaches a table that was made for another number of limits, by an earlier policy. Returns false if it differs in
+ * something else: `made` then says with what it was made, or is empty. */
 static bool attach_as_it_is(struct server *server, const struct weir_table_options *asked, char made[MADE_SIZE])
 {
 	const struct weir__settings *const settings = server->settings;
@@ -250,8 +252,8 @@ static int open_table(struct server *server)
 		.file = settings->file[0] != '\0' ? settings->file : NULL,
 		.overcommit = settings->overcommit == WEIR__OVERCOMMIT_TRUE,
 	};
-	/* Decides nothing: it counts inline limits, and its duration tells the recovery of a file that keys of inline limits may
-	 * stay in use for as long as a table allows. */
+	/* Decides nothing: it counts inline limits, and its duration tells the recovery of a file that keys of inline
+	 * limits may stay in use for as long as a table allows. */
 	static const char longest[] = "1/576460632303423488ns";
 	struct weir_message why;
 	const int error = weir_table_new(&options, &server->table, &why);
@@ -418,8 +420,8 @@ static int make_holds(struct server *server)
 	return FAILED;
 }
 
-/* A connection needs a descriptor, and the usual soft limit of 1024 is low. If it cannot be raised, further clients wait until others
- * have gone. */
+/* A connection needs a descriptor, and the usual soft limit of 1024 is low. If it cannot be raised, further clients
+ * wait until others have gone. */
 static void raise_descriptors(void)
 {
 	struct rlimit limit;
@@ -691,8 +693,8 @@ static bool is_drained(const struct server *server)
 
 /* --- until the end ---------------------------------------------------------------------------------------------- */
 
-/* Returns the next signal, or 0 after 20 ms if a hand-over or a delayed end has to be checked meanwhile, or after a second
- * to look at the table. */
+/* Returns the next signal, or 0 after 20 ms if a hand-over or a delayed end has to be checked meanwhile, or after a
+ * second to look at the table. */
 static int next_signal(const struct server *server, const sigset_t *signals)
 {
 	const struct timespec moment = { .tv_nsec = 20000000 }, second = { .tv_sec = 1 };

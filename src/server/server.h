@@ -25,8 +25,8 @@ struct weir__server_options {
 	void (*started)(const struct weir__server_started *started);
 };
 
-/* Serves until a signal ends it. Returns the exit status: 0; 1 if it could not start; 2 if the settings are wrong. Both were
- * reported. Once in a process. */
+/* Serves until a signal ends it. Returns the exit status: 0; 1 if it could not start; 2 if the settings are wrong. Both
+ * were reported. Once in a process. */
 int weir__server_run(struct weir__settings *settings, const struct weir__server_options *options);
 
 #endif

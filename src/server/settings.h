@@ -160,7 +160,7 @@ void weir__settings_read_file(struct weir__settings *settings);
 /* The same, from its text. Returns false if it is not YAML: to read it as a policy would only repeat that error. */
 bool weir__settings_read_text(struct weir__settings *settings, const char *text, size_t length);
 
-/* By its name, or by the one it had before. NULL: there is no such setting. */
+/* By its name, or by the one it had before. NULL: unknown name. */
 const struct weir__setting *weir__settings_find(const char *name, size_t length);
 
 /* Remembers that a setting was given by this name. It is an error if one place gives both names of a setting that was
@@ -194,7 +194,8 @@ bool weir__settings_read_number(enum weir__setting_kind kind, const char *text, 
 void weir__settings_write_number(enum weir__setting_kind kind, uint64_t number, char *ret_text, size_t size);
 
 /* Writes the value as text, for CONFIG GET: numbers without units, durations in seconds if they are whole seconds,
- * lists with commas, users with only their names and roles, as many as fit. Returns the length, which is below WEIR__SETTING_SHOWN. */
+ * lists with commas, users with only their names and roles, as many as fit. Returns the length, which is below
+ * WEIR__SETTING_SHOWN. */
 enum { WEIR__SETTING_SHOWN = 2560 };
 size_t weir__settings_show(const struct weir__settings *settings, const struct weir__setting *setting,
 			   char ret_text[WEIR__SETTING_SHOWN]);

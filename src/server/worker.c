@@ -303,9 +303,9 @@ static bool answer_unread(struct weir__worker *worker, struct weir__connection *
 	       keep_unread(connection, worker->in + used, n - used);
 }
 
-/* The first request waits for a limit (WAIT), maybe for long: the client may leave before. While the store decides whether
- * it has to wait, a client that has sent all gets its reply. A barrier is not always the last request: a protocol error
- * may follow it. */
+/* The first request waits for a limit (WAIT), maybe for long: the client may leave before. While the store decides
+ * whether it has to wait, a client that has sent all gets its reply. A barrier is not always the last request: a
+ * protocol error may follow it. */
 static bool may_wait_long(const struct weir__connection *connection)
 {
 	const struct weir__request *const first = connection->client.first;

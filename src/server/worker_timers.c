@@ -40,8 +40,8 @@ static weir_ns late_at(const struct weir__worker *worker)
 	return weir__add_saturating(worker->begun.later->begun_at, worker->options.late_ns);
 }
 
-/* A client that sends a request slowly would hold its memory forever. One that sends none would hold a connection. While
- * the server does not read from it, because it does not read its replies, the rest of its request is not late. */
+/* A client that sends a request slowly would hold its memory forever. One that sends none would hold a connection.
+ * While the server does not read from it, because it does not read its replies, the rest of its request is not late. */
 static void end_late(struct weir__worker *worker)
 {
 	while (late_at(worker) <= worker->now) {

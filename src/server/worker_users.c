@@ -1,7 +1,7 @@
 /* worker_users.c: the users that a worker knows, and what happens to connections when they change.
  *
- * As with ACL LOAD in Redis, connections of a user that is gone, or has another password, prefix or roles, are closed; others
- * notice nothing. Over HTTP each request authenticates itself, so no connection has to be closed. */
+ * As with ACL LOAD in Redis, connections of a user that is gone, or has another password, prefix or roles, are closed;
+ * others notice nothing. Over HTTP each request authenticates itself, so no connection has to be closed. */
 #include <string.h>
 
 #include "server/connection.h"
@@ -18,8 +18,8 @@ static const struct weir__user *still(const struct weir__users *users, const str
 		       NULL;
 }
 
-/* Starts the deadline of a connection that must authenticate now, and ends the deadline of others. An incomplete request gets a
- * new deadline with its next bytes. */
+/* Starts the deadline of a connection that must authenticate now, and ends the deadline of others. An incomplete
+ * request gets a new deadline with its next bytes. */
 static void watch_unauthenticated(struct weir__worker *worker, struct weir__connection *connection)
 {
 	if (connection->protocol != &weir__protocol_resp || connection->is_finished)

@@ -103,8 +103,8 @@ static void find_limits(struct fallback *fallback, const struct weir__store_requ
 	}
 }
 
-/* A verdict of the mirror, in units of the claim. A cost above this server's share may be allowed by the store, which may
- * be back soon. */
+/* A verdict of the mirror, in units of the claim. A cost above this server's share may be allowed by the store, which
+ * may be back soon. */
 static void unscale(struct weir_verdict *verdict, const struct weir_claim *claim, uint64_t scale)
 {
 	if (scale <= 1)
@@ -168,9 +168,9 @@ static void take(const struct fallback *fallback, const struct here *here, const
 		unscale(&ret_verdicts[i], &claims[i], here->scales[i]);
 }
 
-/* Takes one unit of a smooth bucket whose burst is below the number of servers, `cost`. The bucket must be full. It then
- * lacks more than its burst, so that each server gets its part of the rate. More than 60 s of that would be taken for a
- * clock that went back. */
+/* Takes one unit of a smooth bucket whose burst is below the number of servers, `cost`. The bucket must be full. It
+ * then lacks more than its burst, so that each server gets its part of the rate. More than 60 s of that would be taken
+ * for a clock that went back. */
 static struct weir_verdict take_beyond_burst(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
 {
 	struct weir_verdict verdict = weir_step_take(plan, state, now, plan->most);
@@ -222,8 +222,8 @@ static struct weir_verdict take_up_to(struct weir_table *table, const struct wei
 	return verdict;
 }
 
-/* A charge is undone where it was made. Of a charge of the store, nothing is given back here. Neither is of one that the
- * store has got since: the mirror then has what the store said, with the charge counted once. */
+/* A charge is undone where it was made. Of a charge of the store, nothing is given back here. Neither is of one that
+ * the store has got since: the mirror then has what the store said, with the charge counted once. */
 static void undo(const struct fallback *fallback, const struct here *here, const struct weir__store_request *request,
 		 struct weir_verdict *ret_verdict)
 {
@@ -404,8 +404,8 @@ static weir_ns collected_at(struct fallback *fallback)
 	return fallback->collected_at;
 }
 
-/* Writes what the store said into the mirror of each claim. If that may be without charges that this server knows of, it
- * is only written where it says that more is used. */
+/* Writes what the store said into the mirror of each claim. If that may be without charges that this server knows of,
+ * it is only written where it says that more is used. */
 static void mirror(struct fallback *fallback, const struct weir__store_request *request)
 {
 	struct weir__store *const store = fallback->options.store;

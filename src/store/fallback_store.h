@@ -4,10 +4,9 @@
  * limit, `local` decides with a different limit. Units that this server allows while the store was certainly not called
  * are charged to the store later.
  *
- * For `share`, the limit of the table is a mirror of the limit in the store. Each reply of the store overwrites the key.
- * Without the store, a unit costs this server as many units of the mirror as there are servers. So the share starts from
- * what the store last said, and nothing starts it over.
- * The reasons are in docs/internals/redis.md. */
+ * For `share`, the limit of the table is a mirror of the limit in the store. Each reply of the store overwrites the
+ * key. Without the store, a unit costs this server as many units of the mirror as there are servers. So the share
+ * starts from what the store last said, and nothing starts it over. The reasons are in docs/internals/redis.md. */
 #ifndef WEIR_STORE_FALLBACK_STORE_H
 #define WEIR_STORE_FALLBACK_STORE_H
 

@@ -23,8 +23,8 @@ struct split {
 	struct weir__store_request *whole;
 	struct split *next_spare;
 	enum stage stage;
-	/* Of claims decided together: a bit for each that is in the table, as of when it was submitted, since the rules may
-	 * change meanwhile. */
+	/* Of claims decided together: a bit for each that is in the table, as of when it was submitted, since the rules
+	 * may change meanwhile. */
 	uint32_t in_table;
 	weir_ns charged_at; /* by the table's clock */
 	uint32_t room;      /* claims */

@@ -50,8 +50,8 @@ struct weir__store_request {
 	struct weir_verdict *verdicts; /* room for n */
 	weir_ns now;                   /* for a store without a clock of its own */
 	weir_ns max_delay;             /* for DEPART: the longest delay that the caller accepts */
-	/* For UNDO and CANCEL: the charge. charged_at and charged_nodes are decided_at and fallback_nodes of its TAKE. For
-	 * CANCEL, charged_full_at is decided_at + reset_after of its verdict. */
+	/* For UNDO and CANCEL: the charge. charged_at and charged_nodes are decided_at and fallback_nodes of its TAKE.
+	 * For CANCEL, charged_full_at is decided_at + reset_after of its verdict. */
 	weir_ns charged_at;
 	uint64_t charged_cost;
 	uint32_t charged_nodes;

@@ -283,9 +283,9 @@ struct told {
 	weir_ns wait;
 };
 
-/* Reads deny=403 and wait=5s. 403 is for nginx, for which any status but 401 and 403 is an error. A query with any other
- * parameter says nothing: a proxy may have passed on the client's query. Either of the two twice is an error: one of them
- * may be the client's. Returns NULL, or what is wrong. */
+/* Reads deny=403 and wait=5s. 403 is for nginx, for which any status but 401 and 403 is an error. A query with any
+ * other parameter says nothing: a proxy may have passed on the client's query. Either of the two twice is an error: one
+ * of them may be the client's. Returns NULL, or what is wrong. */
 static const char *read_query(struct weir__http_slice query, struct told *ret_told)
 {
 	const char *const end = query.bytes + query.length;

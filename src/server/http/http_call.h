@@ -81,8 +81,8 @@ struct weir__route {
 extern const struct weir__route weir__routes[];
 extern const size_t weir__routes_n;
 
-/* The guard of the policy. Returns NULL, after writing the error response, if there is no policy. (http_check.c, as
- * what follows.) */
+/* The guard of the policy. Returns NULL, after writing the error response, without a policy. (http_check.c, as what
+ * follows.) */
 struct weir_guard *weir__http_guard(struct weir__http_call *call);
 
 enum { WEIR__HTTP_ATTRIBUTES_MAX = 32, WEIR__BATCH_MAX = 1000 };
@@ -100,8 +100,7 @@ struct weir__http_query {
 /* Reads the query, whose names and values are decoded in place. Returns NULL, or what is wrong with it. */
 const char *weir__http_read_query(struct weir__http_slice query, struct weir__http_query *ret_question);
 
-/* The guard, and the query. Returns NULL, after writing the error response, if there is no policy or the query is
- * wrong. */
+/* The guard, and the query. Returns NULL, after writing the error response, without a policy or the query is wrong. */
 struct weir_guard *weir__http_guard_and_query(struct weir__http_call *call, struct weir__http_query *ret_question);
 
 /* Copies to the request what its response will need: keep-alive, and whether it has no body (HEAD). */

@@ -55,8 +55,8 @@ bool weir__json_read_attributes(const struct weir__json *json, json_t *object, s
 bool weir__json_read_number(const struct weir__json *json, const char *member, const json_t *value, uint64_t most,
 			    uint64_t *ret_number);
 
-/* Reads the member `wait`, if there is one: a duration. An item of an array cannot wait, since the response to an array is
- * one. Returns false after writing the error response. */
+/* Reads the member `wait`, if there is one: a duration. An item of an array cannot wait, since the response to an array
+ * is one. Returns false after writing the error response. */
 bool weir__json_read_wait(const struct weir__json *json, const json_t *object, bool *ret_has_wait, weir_ns *ret_wait);
 
 #endif

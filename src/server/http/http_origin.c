@@ -1,7 +1,7 @@
 /* http_origin.c: rejects requests that a web page sends through a browser of somebody who can reach this server.
  *
- * A page of another origin is recognized by Sec-Fetch-Site, which browsers send to localhost and over TLS, or by Origin.
- * A page whose name leads here (DNS rebinding) is of the same origin, and recognized by its Host. */
+ * A page of another origin is recognized by Sec-Fetch-Site, which browsers send to localhost and over TLS, or by
+ * Origin. A page whose name leads here (DNS rebinding) is of the same origin, and recognized by its Host. */
 #include <string.h>
 #include <strings.h>
 

@@ -218,8 +218,8 @@ void weir__reset_connection(struct weir__call *call)
 	weir__resp_write_simple(call->writer, "RESET", 5);
 }
 
-/* Arrays by default in RESP3, too: libraries flatten a map in different ways, and with some of them its first element is
- * the name of the first value, which is true in most languages. */
+/* Arrays by default in RESP3, too: libraries flatten a map in different ways, and with some of them its first element
+ * is the name of the first value, which is true in most languages. */
 void weir__replies(struct weir__call *call)
 {
 	const bool is_map = weir__is_word(&call->arguments[1], "MAP");

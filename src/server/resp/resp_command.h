@@ -47,7 +47,7 @@ struct weir__resp {
 void weir__resp_init(struct weir__resp *resp, struct weir__context *context);
 
 /* Runs a command, gathers it, or defers it. What it points to must stay until the group has ended. Returns false, and
- * does nothing, if there is no room for the reply: end the group, make room and try again. */
+ * does nothing, if the reply did not fit: end the group, make room and try again. */
 bool weir__resp_do(struct weir__resp *resp, struct weir__client *client, const struct weir__resp_slice *arguments,
 		   uint32_t n, struct weir__resp_writer *writer);
 
@@ -59,7 +59,7 @@ void weir__resp_refuse_bytes(struct weir__resp *resp, struct weir__client *clien
 void weir__resp_end_group(struct weir__resp *resp, struct weir__client *client, struct weir__resp_writer *writer);
 
 /* To be called when all earlier replies are written: runs the deferred command, and the rest of EXEC. Returns false if
- * there is no room for the reply. */
+ * the reply did not fit. */
 bool weir__resp_go_on(struct weir__resp *resp, struct weir__client *client, struct weir__resp_writer *writer);
 
 /* Whether a command, or the rest of EXEC, waits for earlier requests: then no later command may run. */
@@ -185,7 +185,7 @@ bool weir__read_limit(struct weir__call *call, uint32_t place, struct weir_limit
  * reply. */
 bool weir__read_limit_ref(struct weir__call *call, uint32_t place, uint32_t key_place, struct weir__limit_ref *ret_ref);
 
-/* The guard of the policy. Returns NULL, after writing the error reply, if there is no policy. */
+/* The guard of the policy. Returns NULL, after writing the error reply, without a policy. */
 struct weir_guard *weir__guard_of(struct weir__call *call);
 
 /* Reads names and values, from the first argument on. Returns false after writing the error reply. */
@@ -194,8 +194,8 @@ bool weir__read_attributes(struct weir__call *call, struct weir_attribute *attri
 
 /* Begins n pairs of a name and a value: an array of 2n values, or a map if the client asked for maps. */
 void weir__answer_pairs(struct weir__resp_writer *writer, uint64_t n);
-/* Writes an array of numbers, or, if the client asked for maps, a map of them by name. With `begins_with_truth` the first
- * value of the map is a boolean. */
+/* Writes an array of numbers, or, if the client asked for maps, a map of them by name. With `begins_with_truth` the
+ * first value of the map is a boolean. */
 void weir__answer_numbers(struct weir__resp_writer *writer, const char *const names[], const int64_t numbers[],
 			  size_t n, bool begins_with_truth);
 void weir__answer_verdict(const struct weir_verdict *verdict, struct weir__resp_writer *writer);

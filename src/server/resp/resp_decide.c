@@ -788,8 +788,8 @@ struct check_options {
 	bool has_cost, has_wait, has_trace;
 };
 
-/* In capitals it is an option wherever it stands. In other letters it is one before the first attribute, the first time,
- * as clients have sent it: else an attribute may have this name. */
+/* In capitals it is an option wherever it stands. In other letters it is one before the first attribute, the first
+ * time, as clients have sent it: else an attribute may have this name. */
 static bool is_option(const struct weir__resp_slice *name, const char *option, bool is_before, bool was_given)
 {
 	return weir__is_word(name, option) &&

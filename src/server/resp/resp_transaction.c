@@ -75,7 +75,7 @@ static void put(struct weir__transaction *kept, const void *bytes, size_t n)
 	kept->length += n;
 }
 
-/* Returns false if there is no room for the command. */
+/* Returns false if the command does not fit. */
 static bool keep(const struct weir__call *call, const struct weir__command_row *row)
 {
 	const bool repeats = (row->flags & WEIR__IN_MULTI) && call->n > 1;

@@ -21,8 +21,8 @@ void weir__transaction_add(struct weir__call *call, const struct weir__command_r
 /* Whether EXEC has begun, and commands are left to run. */
 bool weir__transaction_is_running(const struct weir__client *client);
 
-/* Runs the commands that are left, up to one that waits for earlier requests. Returns false if there is no room for the
- * replies. */
+/* Runs the commands that are left, up to one that waits for earlier requests. Returns false if the replies did not
+ * fit. */
 bool weir__transaction_go_on(struct weir__resp *resp, struct weir__client *client, struct weir__resp_writer *writer);
 
 /* The memory of the queued commands. */

@@ -23,8 +23,8 @@ local function make_bucket()
 		return owed, rest
 	end
 
-	-- How much of a charge has not refilled since, at most n tokens, as the time in which it refills; and how many tokens
-	-- that is. A part of a token counts as one: the rest has refilled.
+	-- How much of a charge has not refilled since, at most n tokens, as the time in which it refills; and how many
+	-- tokens that is. A part of a token counts as one: the rest has refilled.
 	local function undoable(plan, owed, rest, n, charge)
 		local given, given_rest = times(plan, charge.cost)
 		local asked, asked_rest = times(plan, n)
@@ -43,8 +43,8 @@ local function make_bucket()
 		return given, given_rest, is_less(whole, whole_rest, given, given_rest) and tokens + 1 or tokens
 	end
 
-	-- How many of n tokens of a departure no later one was built upon. When the bucket was to be full after it was rounded
-	-- up to a nanosecond. Later departures took whole tokens, so rounding them up undoes that.
+	-- How many of n tokens of a departure no later one was built upon. When the bucket was to be full after it was
+	-- rounded up to a nanosecond. Later departures took whole tokens, so rounding them up undoes that.
 	local function cancellable(plan, state, owed, rest, n, charge)
 		local full, full_rest = charge.full - now, charge.full_ns * plan.a
 		local price, price_rest = times(plan, n)
@@ -158,8 +158,8 @@ local function make_bucket()
 		state.at, state.rest = at + carry, rest - carry * plan.grain
 	end
 
-	-- owed * period' / period, rounded up: whole tokens first. Of the remaining part of a token it takes the share of
-	-- period' in whole microseconds, then the share of its rest.
+	-- owed * period' / period, rounded up: whole tokens first. Of the remaining part of a token it takes the share
+	-- of period' in whole microseconds, then the share of its rest.
 	local function rescale(from, to, owed, rest)
 		local tokens = divide(from, owed, rest)
 		local whole, units = times(from, tokens)
@@ -179,8 +179,8 @@ local function make_bucket()
 		return whole + by_whole, units + by_grain + by_rest + up
 	end
 
-	-- In tokens, used' = min(used, burst, burst') + max(0, used - burst): see convert in src/core/bucket.c. A key that
-	-- other plans charge, too, keeps the instant at which it is full.
+	-- In tokens, used' = min(used, burst, burst') + max(0, used - burst): see convert in src/core/bucket.c. A key
+	-- that other plans charge, too, keeps the instant at which it is full.
 	function bucket.convert(from, to, state)
 		local owed, rest = state.at - now, state.rest
 		if owed < 0 or (owed == 0 and rest == 0) then

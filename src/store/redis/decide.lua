@@ -23,7 +23,8 @@ local STEP_BACK = 60000000 -- a clock that steps back further is a new clock
 -- as long as a SET.
 local GRACE_MS, EXPIRIES = 100, 16
 -- A plan's tag is stored with the state, to tell which plan the state was packed by: version, kind, options, a, period,
--- most. In a call the plan's duration follows, and the instant at which the plan was set. A value has that instant, too.
+-- most. In a call the plan's duration follows, and the instant at which the plan was set. A value has that instant,
+-- too.
 local TAG_BYTES, PLAN_BYTES = 28, 48
 local AGES = 2 ^ 55 -- from here on, the instant of a plan in a call is its age instead: Redis's clock was not known
 local SHARED = 4 -- an option: other plans charge the key, too

@@ -1,5 +1,5 @@
-/* redis_backlog.h: deferred charges: units that were allowed without Redis and are charged there when it is back. Refunds
- * are deferred, too.
+/* redis_backlog.h: deferred charges: units that were allowed without Redis and are charged there when it is back.
+ * Refunds are deferred, too.
  *
  * A map from a limit's key to units, within a budget of bytes. Charges of a key are summed. Any thread adds. One thread
  * sends the charges, many keys in a call. Units that do not fit count as dropped. */

@@ -381,7 +381,8 @@ static bool get_verdict(struct answers *answers, enum weir__redis_operation oper
 	if (word & HAS_LIMIT)
 		verdict->limit = get(answers, 6);
 	if (verdict->allowed) {
-		/* IS_RETRY: a limit with count all allowed the request, a different limit denied it, and the attempt counted. */
+		/* IS_RETRY: a limit with count all allowed the request, a different limit denied it, and the attempt
+		 * counted. */
 		verdict->retry_after = word & IS_RETRY ? wait : 0;
 		verdict->delay = !(word & IS_RETRY) && (plan->flags & WEIR_PLAN_SHAPE || word & HAS_LIMIT) ? wait : 0;
 	} else {

@@ -35,7 +35,7 @@ void weir__redis_link_reset(struct weir__redis_link *link)
 	weir__resp_reply_init(&link->reply);
 }
 
-/* Grows the buffer to hold `size` bytes in all. Returns false if that is more than `most`, or there is no memory. */
+/* Grows the buffer to hold `size` bytes in all. Returns false if that is more than `most`, or memory runs out. */
 static bool reserve(char **bytes, size_t *has, size_t size, size_t first, size_t most)
 {
 	size_t grown = *has == 0 ? first : *has;

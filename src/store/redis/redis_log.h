@@ -1,5 +1,6 @@
 /* redis_log.h: log lines about a store in Redis: that it is gone, and why; that it is back, after how long, and what
- * was charged; that it is slow; that charges are lost. Lines are rate limited, so that a flapping Redis does not fill the disk. Belongs to the Redis thread. */
+ * was charged; that it is slow; that charges are lost. Lines are rate limited, so that a flapping Redis does not fill
+ * the disk. Belongs to the Redis thread. */
 #ifndef WEIR_STORE_REDIS_REDIS_LOG_H
 #define WEIR_STORE_REDIS_REDIS_LOG_H
 

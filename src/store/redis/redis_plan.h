@@ -21,8 +21,8 @@ enum { WEIR__REDIS_PLAN_BYTES = 48 };
 
 struct weir__redis_plan {
 	struct weir_plan plan;
-	/* The instant on Redis's clock at which the limit was set to this plan, in whole microseconds. Of the plans that
-	 * nodes have for one key, the one that was set last decides. 0: before all others, or not known yet. */
+	/* The instant on Redis's clock at which the limit was set to this plan, in whole microseconds. Of the plans
+	 * that nodes have for one key, the one that was set last decides. 0: before all others, or not known yet. */
 	weir_ns set_at;
 	unsigned char bytes[WEIR__REDIS_PLAN_BYTES]; /* the plan as the script reads it */
 };

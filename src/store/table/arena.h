@@ -46,7 +46,7 @@ size_t weir__arena_bytes(uint64_t chunks);
 /* The memory has `bytes` bytes and is aligned to a chunk. */
 void weir__arena_init(struct weir__arena *arena, void *memory, size_t bytes);
 
-/* NULL: there is no chunk with this number. */
+/* NULL: no chunk has this number. */
 static inline union weir__chunk *weir__arena_chunk(const struct weir__arena *arena, uint32_t number)
 {
 	return number - 1 < arena->n ? &arena->chunks[number - 1] : NULL;

@@ -382,7 +382,7 @@ static void empty_refs(_Atomic uint32_t *refs, uint32_t n)
 		atomic_store_explicit(&refs[i], nothing, memory_order_relaxed);
 }
 
-/* Returns the chunk that a reference refers to, and makes it if there is none. Returns 0 if there is no room or the
+/* Returns the chunk that a reference refers to, and makes it if there is none. Returns 0 if the arena is full or the
  * history has changed. */
 static uint32_t make_ref(const struct weir__history *history, _Atomic uint32_t *ref, bool is_leaf,
 			 weir__history_take *take, void *context)
@@ -653,8 +653,8 @@ static union weir__chunk *next_leaf(struct leaf_walk *walk, uint32_t leaf, bool 
 	return weir__arena_chunk(history->arena, atomic_load(walk->ref));
 }
 
-/* Adds all events that are left but the newest, which is *ret_newest. The compiler makes two functions of this, since it
- * is most of what a refund takes. */
+/* Adds all events that are left but the newest, which is *ret_newest. The compiler makes two functions of this, since
+ * it is most of what a refund takes. */
 static inline __attribute__((always_inline)) bool copy_cells(const struct weir__history *history, bool is_wide,
 							     const struct weir__point *first,
 							     const struct weir__cut *cut, uint64_t start,

@@ -139,8 +139,8 @@ enum weir__history_done {
 /* Makes `at` and `total` those of the newest event. The total must not shrink: see file_newest. */
 enum weir__history_done weir__history_merge(const struct weir__history *history, uint64_t at, uint64_t total);
 
-/* Forgets what is before `to`, after the history was changed so that it no longer counts. `from` is the oldest event that
- * the change has left. If another thread has moved it meanwhile, nothing is changed: a later push forgets. */
+/* Forgets what is before `to`, after the history was changed so that it no longer counts. `from` is the oldest event
+ * that the change has left. If another thread has moved it meanwhile, nothing is changed: a later push forgets. */
 void weir__history_forget(const struct weir__history *history, const struct weir__point *from,
 			  const struct weir__point *to);
 
@@ -149,7 +149,7 @@ enum weir__history_done weir__history_push(const struct weir__history *history, 
 					   const struct weir__point *oldest, weir__history_take *take, void *context);
 
 /* Makes a new root with these events, at least one. Their instants are stored minus base, and their totals start from
- * `before`. Returns 0 if there is no room. */
+ * `before`. Returns 0 if the arena is full. */
 uint32_t weir__history_new(struct weir__arena *arena, uint64_t owner, const struct weir__shape *shape,
 			   const struct weir__event *events, uint64_t n, uint64_t before, uint64_t base,
 			   weir__history_take *take, void *context);

@@ -40,7 +40,8 @@ bool weir__history_step_is_new_clock(const struct weir_plan *plan, const struct 
 	return start > now && start - now > WEIR__STEP_BACK_MAX;
 }
 
-/* The first event that counts at `when`. Of a log only its instant is set, if it is the oldest one: the root has that. */
+/* The first event that counts at `when`. Of a log only its instant is set, if it is the oldest one: the root has
+ * that. */
 static struct weir__found first_live(const struct weir_plan *plan, struct weir__events *events, uint64_t when)
 {
 	const uint64_t least = is_log(plan) ? (when >= plan->period ? when - plan->period + 1 : 0) :

@@ -13,8 +13,8 @@ struct weir__leaf_hints {
 	uint64_t mask;        /* slots that differ only in higher bits of their index share a hint */
 };
 
-/* Makes one hint for each slot, or for each chunk if these are fewer, rounded down to a power of two. Without memory there
- * are none. */
+/* Makes one hint for each slot, or for each chunk if these are fewer, rounded down to a power of two. Without memory
+ * there are none. */
 void weir__leaf_hints_init(struct weir__leaf_hints *hints, uint64_t slots, uint32_t chunks);
 
 void weir__leaf_hints_free(struct weir__leaf_hints *hints);

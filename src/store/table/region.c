@@ -375,7 +375,7 @@ struct weir__region_refusal weir__region_refusal(int system_error)
 	}
 }
 
-/* WEIR_ERR_SYSTEM with *ret_missing set: there is no such shared memory. */
+/* WEIR_ERR_SYSTEM with *ret_missing set: the shared memory does not exist. */
 static int attach(struct weir__region *region, const struct weir_table_options *options, bool *ret_missing,
 		  struct weir_message *ret_message)
 {

@@ -193,7 +193,8 @@ bool weir__region_find_limit(const struct weir__region *region, const char *name
  * private memory. Returns 0 or an errno. */
 int weir__region_guard(struct weir__region *region, const struct weir_table_options *options);
 
-/* Call it each second, from one thread. Looks for a truncation and completes the repair. Without a guard, all is well. */
+/* Call it each second, from one thread. Looks for a truncation and completes the repair. Without a guard, all is
+ * well. */
 struct weir__mapping_state weir__region_look(struct weir__region *region);
 
 struct weir__region_words {

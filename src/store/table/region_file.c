@@ -110,7 +110,7 @@ static int attach_locked(struct weir__region *region, const struct weir_table_op
 	return error;
 }
 
-/* WEIR_ERR_SYSTEM with *ret_missing set: there is no such file. */
+/* WEIR_ERR_SYSTEM with *ret_missing set: the file does not exist. */
 static int attach(struct weir__region *region, const struct weir_table_options *options, bool *ret_missing,
 		  struct weir_message *ret_message)
 {

@@ -15,7 +15,7 @@ enum {
 
 #define REF_IS_EMPTY (UINT32_C(1) << 31) /* see history.c */
 
-/* Takes a chunk. Returns false if there is no chunk with this number or it is taken already. */
+/* Takes a chunk. Returns false if no chunk has this number or it is taken already. */
 static bool take(const struct weir__arena *arena, uint32_t number)
 {
 	if (weir__arena_chunk(arena, number) == NULL || atomic_load(&arena->taken[number - 1]) != 0)

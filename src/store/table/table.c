@@ -42,7 +42,7 @@ enum {
 	MANY_LIMITS = 10000,
 };
 
-/* If there is no memory for the block, each handle is allocated separately. */
+/* If the block cannot be allocated, each handle is allocated separately. */
 static void make_room_for_handles(struct weir_table *table)
 {
 	const size_t bytes = (size_t)table->region.limits_max * HANDLE_BYTES;

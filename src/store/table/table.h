@@ -104,8 +104,8 @@ static inline weir_ns weir__table_clamp(const struct weir_table *table, weir_ns 
 	return now < table->epoch ? table->epoch : table->epoch + WEIR__SLOT_TIME_MAX;
 }
 
-/* The lowest bit tells the group: 1 for the table's own limits, 0 for inline limits. The other 31 bits tell keys apart. 0
- * means that a slot has no key. So of 2^31 inline keys one counts with the table's own. */
+/* The lowest bit tells the group: 1 for the table's own limits, 0 for inline limits. The other 31 bits tell keys apart.
+ * 0 means that a slot has no key. So of 2^31 inline keys one counts with the table's own. */
 static inline uint32_t weir__fingerprint_in(uint64_t hash, uint32_t mark)
 {
 	const uint32_t bits = ((uint32_t)hash | 1) ^ mark;
@@ -249,9 +249,9 @@ static inline void weir__key_init(struct weir__key *key, struct weir_table *tabl
 	key->fingerprint = weir__fingerprint_in(hash, key->view.mark);
 }
 
-/* Finds the slot of the key and its state. Without a slot, nothing is used. The state of a key that has a history is not
- * set. If a key is in a slot although its limit now has histories, it is that of a plain counter. Removes a claim that
- * no thread seems to be working on. If the limit was changed meanwhile, starts again with the new view. */
+/* Finds the slot of the key and its state. Without a slot, nothing is used. The state of a key that has a history is
+ * not set. If a key is in a slot although its limit now has histories, it is that of a plain counter. Removes a claim
+ * that no thread seems to be working on. If the limit was changed meanwhile, starts again with the new view. */
 void weir__table_find_anywhere(struct weir__key *key, struct weir__place *ret_place, struct weir_state *ret_state);
 
 /* The same, with a fast path for a key in its home line that was packed by the newest plan. */
@@ -345,7 +345,7 @@ struct weir__shape weir__table_shape(const struct weir_plan *plan);
 size_t weir__history_arena_size(const struct weir_plan *plan, uint64_t keys, uint64_t events);
 
 /* Takes a chunk. If none is free, folds the keys that have used least into their slots, but never the one in slot
- * `except`. Returns 0 if there is no chunk. */
+ * `except`. Returns 0 if it finds no chunk. */
 uint32_t weir__table_take_chunk(struct weir_table *table, weir_ns now, const union weir__atomic16 *except);
 
 /* Takes up to n chunks in the same way, of which only the first may be one that was not free. Returns how many. */

@@ -25,8 +25,8 @@ size_t weir__history_arena_size(const struct weir_plan *plan, uint64_t keys, uin
 	return weir__arena_bytes(all);
 }
 
-/* Whether the first of two keys is to give up its history. First those that have used nothing any more, then the one that
- * has used least of its limit. */
+/* Whether the first of two keys is to give up its history. First those that have used nothing any more, then the one
+ * that has used least of its limit. */
 static bool is_lower(const struct weir__arena *arena, struct weir_state a, struct weir_state b, uint64_t now)
 {
 	const bool a_is_full = weir__slot_full_at(a) <= now, b_is_full = weir__slot_full_at(b) <= now;

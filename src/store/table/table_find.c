@@ -250,8 +250,8 @@ static uint64_t units_of(const struct weir_table *table, struct weir_state slot)
 	return weir__history_units(&table->region.arena, weir__slot_root(slot));
 }
 
-/* Of two keys with levels, the one with the lower rank is evicted. It has used less of its window, however much time of the
- * window is left. Otherwise new keys with one request each would evict keys that have used up theirs. */
+/* Of two keys with levels, the one with the lower rank is evicted. It has used less of its window, however much time of
+ * the window is left. Otherwise new keys with one request each would evict keys that have used up theirs. */
 static weir__u128 rank(const struct weir_table *table, struct weir_state slot)
 {
 	return (weir__u128)((uint64_t)weir__slot_level(slot) << WEIR__TOTAL_BITS | units_of(table, slot)) << 64 |

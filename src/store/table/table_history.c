@@ -5,9 +5,9 @@
  * more than needed.
  *
  * A decision looks at the history, searches it (history_step.h) and adds one event, or units to the newest one. Refunds
- * and undone charges copy the history without these units. What is rare (a clock that was set back, a ring that a raised
- * limit has made too small) unpacks the history into a state of core, takes core's step and makes a new history of the
- * outcome. Most requests for logs are decided with even less: see decide_log. */
+ * and undone charges copy the history without these units. What is rare (a clock that was set back, a ring that a
+ * raised limit has made too small) unpacks the history into a state of core, takes core's step and makes a new history
+ * of the outcome. Most requests for logs are decided with even less: see decide_log. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -223,7 +223,8 @@ static void read_counter(struct work *work)
 	work->n_before = n;
 }
 
-/* The units of a folded key, as one event. The slot's full_at is up to an eighth of a period late, and so is the event. */
+/* The units of a folded key, as one event. The slot's full_at is up to an eighth of a period late, and so is the
+ * event. */
 static struct weir__event folded_event(const struct work *work)
 {
 	const struct weir__slot_format *const format = &work->key.view.format;
@@ -282,8 +283,7 @@ static void unpack_segments(struct work *work)
 	}
 }
 
-/* Unpacks the events twice: as they were, and as the state that core will change. Returns false if there is no
- * memory. */
+/* Unpacks the events twice: as they were, and as the state that core will change. Returns false if memory runs out. */
 static bool unpack(struct work *work)
 {
 	const uint64_t most = work->has_history ? events_at_most(work) : COUNTER_WINDOWS;
@@ -539,7 +539,8 @@ static struct weir_verdict no_room(const struct weir_plan *plan)
 	return (struct weir_verdict){ .limit = plan->most, .retry_after = no_room_retry };
 }
 
-/* Takes a step. If it is NULL, undoes up to `cost` units of a charge. FULL: the request is denied and nothing was changed. */
+/* Takes a step. If it is NULL, undoes up to `cost` units of a charge. FULL: the request is denied and nothing was
+ * changed. */
 static enum weir__history_done take_step(struct work *work, weir__step *step, uint64_t cost,
 					 struct weir_verdict *ret_verdict, uint64_t *ret_event_at)
 {
@@ -695,7 +696,8 @@ static struct weir__shape shape_of_copy(const struct work *work, uint64_t n)
 	return n < weir__shape_cells(&shape) || is_too_narrow(work) ? shape : work->history.shape;
 }
 
-/* Takes units out of the key's events, and fills in the verdict for what is left. FULL: the arena has no room for a copy. */
+/* Takes units out of the key's events, and fills in the verdict for what is left. FULL: the arena has no room for a
+ * copy. */
 static enum weir__history_done remove_units(struct work *work, struct weir__events *events,
 					    const struct weir__removal *removal, struct weir_verdict *verdict)
 {
@@ -796,7 +798,8 @@ void weir__table_take_back_event(struct weir_table *table, const struct weir_tab
 		;
 }
 
-/* Searches for the first event of a log that counts at `when`. Out of line, because a walk of few steps mostly finds it. */
+/* Searches for the first event of a log that counts at `when`. Out of line, because a walk of few steps mostly finds
+ * it. */
 static __attribute__((noinline)) struct weir__point search_live(struct work *work, weir_ns period, uint64_t when)
 {
 	struct weir__events events;

@@ -1,8 +1,8 @@
 /* table_overwrite.c: writes what another store said about a key over what the table knows of it.
  *
  * The other store's verdict has units and a duration, not a state. Where they do not determine the state, the one that
- * allows less is written. It differs for at most a period. A key that has a history gets a folded slot instead (slot.h):
- * one swap, and no chunk of the arena until the key is next charged. */
+ * allows less is written. It differs for at most a period. A key that has a history gets a folded slot instead
+ * (slot.h): one swap, and no chunk of the arena until the key is next charged. */
 #include <stdatomic.h>
 
 #include "store/table/table.h"
@@ -57,8 +57,8 @@ static struct weir_state window_of(const struct weir_plan *plan, const struct we
 	return (struct weir_state){ .lo = now - weir__min(elapsed, now), .hi = used };
 }
 
-/* If all is forgotten by the end of the current window, only the previous one has a count: the highest that gives as many
- * units now. Otherwise all units count in the current window, some of them for a window longer than in the other
+/* If all is forgotten by the end of the current window, only the previous one has a count: the highest that gives as
+ * many units now. Otherwise all units count in the current window, some of them for a window longer than in the other
  * store. */
 static struct weir_state counter_of(const struct weir_plan *plan, const struct weir_verdict *said, uint64_t used,
 				    weir_ns now)
@@ -73,8 +73,8 @@ static struct weir_state counter_of(const struct weir_plan *plan, const struct w
 				    .hi = now / plan->period };
 }
 
-/* All units as of the newest event. Units of a sliding counter are not put into its oldest sub-window, which counts only
- * in part. Sub-windows of this clock begin at other instants, so the end is rounded up. */
+/* All units as of the newest event. Units of a sliding counter are not put into its oldest sub-window, which counts
+ * only in part. Sub-windows of this clock begin at other instants, so the end is rounded up. */
 static struct weir_state folded_of(const struct weir__key *key, const struct weir_verdict *said, uint64_t used,
 				   weir_ns now)
 {

@@ -169,8 +169,8 @@ int weir_table_wait(struct weir_table *table, const struct weir_table_limit *lim
 	return cost == 0 ? WEIR_OK : wait_for(&wait);
 }
 
-/* Where a reservation has the count of its rate, which in a table has at most 32 bits. The number of the plan is above it,
- * of which 32 bits are enough: a reservation lives for half a minute. */
+/* Where a reservation has the count of its rate, which in a table has at most 32 bits. The number of the plan is above
+ * it, of which 32 bits are enough: a reservation lives for half a minute. */
 enum { COUNT = 2 };
 _Static_assert(WEIR_TABLE_RATE_MAX <= UINT32_MAX, "the count leaves room for the number of the plan");
 
