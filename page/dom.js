@@ -17,7 +17,7 @@ function make(tag, properties = {}, ...children) {
 	return element;
 }
 
-/** Sets text if it is another one: a node that stays as it is costs no layout, and keeps what a reader has selected. */
+/** Sets text only if it changed: an unchanged node costs no layout, and keeps the reader's selection. */
 function setText(element, text) {
 	if (element.textContent !== text)
 		element.textContent = text;

@@ -29,7 +29,7 @@ const isPaused = () => byId("pause").ariaPressed === "true";
 const isLeftAlone = () => document.hidden || isPaused() || byId("findings").matches(":has(:focus-visible)") ||
 	!getSelection().isCollapsed && byId("findings").contains(getSelection().anchorNode);
 
-/** Asks whether to reset a key, and does it. The server says who may. */
+/** Confirms with the reader, then resets a key. The server decides who may. */
 class Reset {
 	#dialog = byId("reset-dialog");
 	#wanted = null; // the limit, as it was found

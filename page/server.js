@@ -49,7 +49,7 @@ class Watch {
 	#isAsking = false;
 	#failures = 0;
 	filter = ""; // of names of limits, by the server
-	#isStopped = false; // by the reader: paused; or by a Refusal, until the token is another one
+	#isStopped = false; // paused by the reader, or by a Refusal until the token changes
 
 	constructor(past, tell) {
 		this.#past = past;

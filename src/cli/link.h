@@ -1,5 +1,5 @@
-/* link.h: a client connection to a server that sends one request at a time and waits for the reply. It uses RESP3
- * and asks the server for maps, which name their members. */
+/* link.h: a client connection to a server that sends one request at a time and waits for the reply. It uses RESP3 and
+ * requests maps, which name their members. */
 #ifndef WEIR_CLI_LINK_H
 #define WEIR_CLI_LINK_H
 

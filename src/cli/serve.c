@@ -53,8 +53,8 @@ static void print_version(FILE *out)
 	fputs("weir " WEIR_VERSION "\n", out);
 }
 
-/* Prints the page that a flag such as --help wants, whatever the other flags are. Returns false if there is no such
- * flag. */
+/* Prints the page that a flag such as --help wants, whatever the other flags are. Returns false if no flag wants a
+ * page. */
 static bool print_page(int argc, char **argv)
 {
 	static const struct {

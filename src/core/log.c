@@ -1,7 +1,7 @@
 /* log.c: sliding logs.
  *
- * Decisions are made at `now` or at the newest event, whichever is later. A clock that is a little behind thus gets the
- * same decision as at the newest event, and what it charges is recorded with that event. */
+ * Decisions are made at `now` or at the newest event, whichever is later. So a clock that is a little behind gets the
+ * same decision as at the newest event, and its charge is recorded with that event. */
 #include "core/log.h"
 
 #include "core/algorithm.h"

@@ -2,8 +2,8 @@
  * threads.
  *
  * The client chooses the id of a hold. A repeated request with the same id gets the same reply and is charged once. A
- * hold is remembered, settled or not, until it expires. After that its id is unknown, and the cost stays charged. There
- * is no cleanup thread: each new hold first forgets up to two expired ones. WEIR__HOLD_FULL therefore means that no
+ * hold is remembered, settled or not, until it expires. After that its id is unknown, and the cost stays charged. No
+ * thread cleans up: each new hold first forgets up to two expired ones. WEIR__HOLD_FULL therefore means that no
  * remembered hold has expired, except those that are being settled.
  *
  * A hold remembers a keyed hash of the name of the user who made it. A request for an id by another user is not a

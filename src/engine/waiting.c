@@ -17,10 +17,10 @@ static const weir_ns look_again_after = 1000000000;
 enum state {
 	BEHIND,  /* others are ahead in the queue. When due, its time is over */
 	SLEEPS,  /* denied. When due, calls the store again */
-	LOOKS,   /* the store is asked whether it would allow */
-	TRIES,   /* the store is asked to take */
+	LOOKS,   /* a peek is in the store */
+	TRIES,   /* a take is in the store */
 	DEPARTS, /* has taken. When due, it may go */
-	CANCELS, /* given up: the store is asked to give back what it took */
+	CANCELS, /* given up: the store gives back what it took */
 };
 
 /* Those in a state in which they wait for the store are never due. */

@@ -1,7 +1,7 @@
 /* waiting.h: takes that wait until they are allowed. Used by one thread, which never sleeps for one of them.
  *
- * No sockets here: the owner queries when the next wait is due. A wait is a small state machine over the store
- * (store/store.h), whether that completes now or later:
+ * It has no sockets or timers: the owner calls weir__waiting_next to learn when the next wait is due. A wait is a small
+ * state machine over the store (store/store.h), whether that completes now or later:
  *
  *     the store allows -> over, or departs after the delay -> over
  *              denies  -> over, if it could not be allowed in time; else sleeps until retry_after, then calls the store again
@@ -9,8 +9,8 @@
  * A limit that shapes is charged at once, for the departure. If the wait is given up, the departure is cancelled. Other
  * limits are charged only when the request may go. Waits for the same keys form a queue, and only the first of them
  * calls the store, so that no wait overtakes another, and a crowd does not call the store in vain. Takes that do not
- * wait, and waits in other workers and servers, bypass the queue. Departures are in the order in which the store was
- * called, from wherever. */
+ * wait, and waits in other workers and servers, bypass the queue. Departures are in the order in which workers and
+ * servers called the store. */
 #ifndef WEIR_ENGINE_WAITING_H
 #define WEIR_ENGINE_WAITING_H
 

@@ -3,8 +3,8 @@
  * A limit of the table has one plan at a time, for all requests. No request may be decided by the rules of one policy
  * and the numbers of the next. So the plans that differ are staged first, then the new policy becomes the current one,
  * and then the staged plans take effect, one by one. A thread that decides by the new policy in the meantime applies
- * the staged plans that it needs. A thread that began with the old policy and finds that it is no longer current starts
- * over with the new one, unless it has already charged something. In that case it read all its limits before they
+ * the staged plans that it needs. A thread that began with the old policy and finds that it was replaced starts over
+ * with the new one, unless it has already charged something. In that case it read all its limits before they
  * changed. */
 #ifndef WEIR_GUARD_BOUND_POLICY_H
 #define WEIR_GUARD_BOUND_POLICY_H
@@ -34,7 +34,7 @@ struct weir__bound_policy {
 	struct weir__plans_staged *staged; /* for each plan */
 	weir_ns *since;                    /* for each plan: when it got its limit of the table, on the table's clock */
 	/* The first plans whose keys start anew, because the table has another limit of the same name that cannot be
-	 * converted; and how many there are. */
+	 * converted, and the number of all such plans. */
 	uint32_t anew[WEIR__BOUND_POLICY_ANEW], n_anew;
 	/* For each limit, what a decision by the limit's own plan reads. In the policy's pool. */
 	struct weir__ahead *ahead;

@@ -111,7 +111,7 @@ void weir_guard_free(struct weir_guard *guard)
 	free(guard);
 }
 
-/* The policy is no longer current. Waits for the threads that still use it. Then it is freed, unless submitted requests
+/* Ends a policy that was replaced. Waits for the threads that still use it, then frees it, unless submitted requests
  * hold it. */
 static void end_bound(struct weir_guard *guard, struct weir__bound_policy *bound)
 {

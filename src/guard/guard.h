@@ -102,8 +102,7 @@ struct weir__guard_choice {
 bool weir__guard_list_chosen(struct weir_guard *guard, uint32_t most, const struct weir__guard_choice *choice,
 			     void *context);
 
-/* Compares the policy in force with one that is to replace it. Returns false, and reports nothing, if memory ran
- * out. */
+/* Compares the policy in force with its replacement. Returns false, and reports nothing, if memory ran out. */
 bool weir__guard_compare(struct weir_guard *guard, const struct weir_policy *next, weir__policy_compare_report *report,
 			 void *context);
 

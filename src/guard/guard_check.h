@@ -74,7 +74,7 @@ void weir__guard_check_hold(struct weir__guard_check *check);
 /* Ends a check that the store has failed. */
 void weir__guard_check_abandon(struct weir__guard_check *check);
 
-/* Whether the current store request is of limits in shadow. If it fails, the answer stands. */
+/* Whether the current store request is for limits in shadow. If it fails, the decision stands. */
 bool weir__guard_check_is_shadowing(const struct weir__guard_check *check);
 
 /* Whether limits in shadow were taken, not only peeked at. */

@@ -10,7 +10,7 @@ enum { WEIR__AUDIT_USER = 64, WEIR__AUDIT_PEER = 64 };
 
 /* A copy, because the change may be made after the client has disconnected. */
 struct weir__audit_who {
-	char user[WEIR__AUDIT_USER]; /* - if there is no user */
+	char user[WEIR__AUDIT_USER]; /* "-" without a user */
 	char peer[WEIR__AUDIT_PEER]; /* an address, unix, or - */
 	const char *by;              /* resp, http, file or signal */
 };

@@ -288,7 +288,7 @@ static void refuse_again(const struct weir__policy_reading *reading, const struc
 			      before->file, before->at.line);
 }
 
-/* Returns KEY_VALUE, or KEY if there is no value. .at NULL: no memory. */
+/* Returns KEY_VALUE, or KEY without a value. .at NULL: no memory. */
 static struct weir__slice name_of(const struct weir__policy_reading *reading, struct weir__slice key,
 				  struct weir__slice value)
 {

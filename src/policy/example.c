@@ -1,5 +1,5 @@
-/* example.c: takes what the conditions and the key of a limit want, and asks the policy whether the limit then
- * applies. */
+/* example.c: makes attributes that fulfil the conditions and the key of a limit, and checks by the policy that the
+ * limit then applies. */
 #include "policy/example.h"
 
 #include <strings.h>

@@ -21,8 +21,8 @@ bool weir__denial_type_is(const char *text, size_t length);
 struct weir__denial_body *weir__denial_body_new(const char *path, const char *type, struct weir_message *ret_message);
 void weir__denial_body_free(struct weir__denial_body *body); /* NULL is allowed */
 
-/* Reads the template again. Returns false, and changes nothing, if it is invalid. *ret_is_changed tells whether the
- * text is another one. To be called by one thread at a time. */
+/* Reads the template again. Returns false, and changes nothing, if it is invalid. *ret_is_changed says whether the text
+ * changed. Only one thread at a time may call it. */
 bool weir__denial_body_reload(struct weir__denial_body *body, bool *ret_is_changed, struct weir_message *ret_message);
 
 /* Adds the body for this decision, from any thread, and returns its Content-Type. */

@@ -27,7 +27,7 @@ size_t weir__policy_loader_arena(const struct weir__policy_loader *loader);
 /* Puts the first version in force, and begins to watch for others. Returns false if that failed, after reporting it. */
 bool weir__policy_loader_start(struct weir__policy_loader *loader, struct weir_table *table);
 
-/* To be called when the guard is no longer in use. NULL is allowed. */
+/* Call it when no thread uses the guard any more. NULL is allowed. */
 void weir__policy_loader_free(struct weir__policy_loader *loader);
 
 struct weir_guard *weir__policy_loader_guard(struct weir__policy_loader *loader);

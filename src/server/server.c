@@ -202,7 +202,7 @@ static bool is_private(const struct weir__settings *settings)
 	return settings->shared[0] == '\0' && settings->file[0] == '\0';
 }
 
-/* What there is to say about the table that was opened. */
+/* Guards the table's memory against truncation, and logs damage, or that the table was removed. */
 static void watch_table(struct server *server, const struct weir_table_options *options)
 {
 	struct weir__region *const region = &server->table->region;

@@ -641,7 +641,7 @@ static void read_environment(struct weir__settings *settings)
 		read_variable(settings, weir__setting_rows[i].name);
 }
 
-/* Splits --name=value, or takes the next argument as the value. Returns false if there is no value. */
+/* Splits --name=value, or takes the next argument as the value. Returns false if the value is missing. */
 static bool split_flag(int argc, char **argv, int *at, const char **ret_name, size_t *ret_length,
 		       const char **ret_value)
 {

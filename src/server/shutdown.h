@@ -1,8 +1,8 @@
 /* shutdown.h: ends the process when its orderly end, or its start, takes too long or is interrupted.
  *
  * The main thread waits for signals only while the server serves. During the start and the end it may wait for a file
- * system that does not answer, or join a thread that does. A guard is a thread that waits for signals meanwhile. Tables
- * survive such an end, as they survive a kill. */
+ * system that hangs, or join a thread that does. A guard is a thread that waits for signals meanwhile. Tables survive
+ * such an end, as they survive a kill. */
 #ifndef WEIR_SERVER_SHUTDOWN_H
 #define WEIR_SERVER_SHUTDOWN_H
 

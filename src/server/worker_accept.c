@@ -12,7 +12,7 @@
 #include "server/address_counts.h"
 #include "server/connection.h"
 
-static const weir_ns pause_ns = 100000000; /* how long accepting pauses when there is no room */
+static const weir_ns pause_ns = 100000000; /* how long accepting pauses when the server is full */
 
 void weir__worker_hear_listeners(struct weir__worker *worker, bool hear)
 {

@@ -222,8 +222,8 @@ static struct weir_verdict take_up_to(struct weir_table *table, const struct wei
 	return verdict;
 }
 
-/* A charge is undone where it was made. Of a charge of the store, nothing is given back here. Neither is of one that
- * the store has got since: the mirror then has what the store said, with the charge counted once. */
+/* A charge is undone where it was made. A charge in the store is not given back here. Neither is a deferred charge that
+ * the store has received since: the mirror then holds the store's state, which counts the charge once. */
 static void undo(const struct fallback *fallback, const struct here *here, const struct weir__store_request *request,
 		 struct weir_verdict *ret_verdict)
 {

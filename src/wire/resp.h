@@ -141,7 +141,7 @@ static inline bool weir__resp_write_integers(struct weir__resp_writer *writer, c
 	return weir__resp_write_integers_first(writer, n, numbers, n);
 }
 
-/* The reply to a BAD request, byte for byte that of Redis. */
+/* The reply to a BAD request, byte for byte the same as Redis's. */
 bool weir__resp_write_protocol_error(struct weir__resp_writer *writer, const struct weir__resp_request *request);
 
 /* --- reading replies -------------------------------------------------------------------------------------------- */

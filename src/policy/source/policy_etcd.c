@@ -146,7 +146,7 @@ static bool check_files(const struct weir__etcd_url *url, struct weir__policy_re
 	return true;
 }
 
-/* Returns the response as JSON. NULL: `answer` has the reason. */
+/* Returns the response as JSON. NULL: it failed, and `answer` has the reason. */
 static json_t *post(struct etcd *etcd, const char *path, const char *request, long *ret_status,
 		    struct weir__policy_remote_answer *answer)
 {

@@ -282,8 +282,8 @@ static bool take(struct weir__policy_source *source_)
 	return source->told.was_woken;
 }
 
-/* The policy names no files. The first call starts the watching thread. If there is no thread, the source is blind, and
- * the caller polls it. */
+/* The policy names no files. The first call starts the watching thread. If the thread cannot start, the source is
+ * blind, and the caller polls it. */
 static bool follow(struct weir__policy_source *source_, const char *const *files, size_t n)
 {
 	struct remote_source *const source = (void *)source_;

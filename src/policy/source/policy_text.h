@@ -13,7 +13,7 @@ struct weir__policy_text;
 struct weir__policy_view {
 	uint64_t version;   /* 64-bit hash of the text */
 	bool is_put;        /* the policy came with a request */
-	const char *hidden; /* why there is no text; NULL: there is a text */
+	const char *hidden; /* why the text is missing; NULL: it is here */
 	const struct weir__policy_part *parts;
 	size_t n;
 };

@@ -1,7 +1,9 @@
-/* http_origin.c: rejects requests that a web page sends through a browser of somebody who can reach this server.
+/* http_origin.c: rejects requests that a foreign web page sends through the browser of a user who can reach this
+ * server.
  *
  * A page of another origin is recognized by Sec-Fetch-Site, which browsers send to localhost and over TLS, or by
- * Origin. A page whose name leads here (DNS rebinding) is of the same origin, and recognized by its Host. */
+ * Origin. A page whose host name resolves to this server (DNS rebinding) has the same origin, and is recognized by its
+ * Host. */
 #include <string.h>
 #include <strings.h>
 

@@ -192,9 +192,9 @@ struct weir_guard *weir__guard_of(struct weir__call *call);
 enum { WEIR__RESP_ATTRIBUTES_MAX = 32 };
 bool weir__read_attributes(struct weir__call *call, struct weir_attribute *attributes, size_t *ret_n);
 
-/* Begins n pairs of a name and a value: an array of 2n values, or a map if the client asked for maps. */
+/* Begins n pairs of a name and a value: an array of 2n values, or a map if the client requested maps. */
 void weir__answer_pairs(struct weir__resp_writer *writer, uint64_t n);
-/* Writes an array of numbers, or, if the client asked for maps, a map of them by name. With `begins_with_truth` the
+/* Writes an array of numbers, or, if the client requested maps, a map of them by name. With `begins_with_truth` the
  * first value of the map is a boolean. */
 void weir__answer_numbers(struct weir__resp_writer *writer, const char *const names[], const int64_t numbers[],
 			  size_t n, bool begins_with_truth);

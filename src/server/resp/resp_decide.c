@@ -772,7 +772,7 @@ static void write_check_wait(struct weir__request *request, void *writer_)
 	weir__resp_write_integer(writer, weir__signed_of(wait->waited));
 }
 
-/* Neither value can be preferred: the client may have meant the other one. */
+/* Two different values are an error: either may be the one that the client meant. */
 static void refuse_twice(struct weir__call *call, const struct weir__resp_slice *name)
 {
 	char shown[160];
@@ -788,8 +788,8 @@ struct check_options {
 	bool has_cost, has_wait, has_trace;
 };
 
-/* In capitals it is an option wherever it stands. In other letters it is one before the first attribute, the first
- * time, as clients have sent it: else an attribute may have this name. */
+/* In capitals the word is always an option. In other letters it is an option only before the first attribute, and only
+ * once, for clients that send it so. Elsewhere it may be the name of an attribute. */
 static bool is_option(const struct weir__resp_slice *name, const char *option, bool is_before, bool was_given)
 {
 	return weir__is_word(name, option) &&

@@ -145,7 +145,7 @@ static void put_time(struct draft *draft, weir_ns time)
 	put(draft, time % NS, 2);
 }
 
-/* Returns the index of a plan in the call, or WEIR__REDIS_CALL_PLANS_MAX if there is no room. Checks the newest plan
+/* Returns the index of a plan in the call, or WEIR__REDIS_CALL_PLANS_MAX if the call is full. Checks the newest plan
  * first: most calls have few plans, and most claims use the newest. */
 static size_t place_of(struct draft *draft, const struct weir__redis_plan *plan)
 {

@@ -1,4 +1,4 @@
-/* decision.h: which of several limits decided a request, and what the decision says. Every store uses this, and so does
+/* decision.h: which of several limits decided a request, and the decision's verdict. Every store uses it, and so does
  * everything that shows decided_by. */
 #ifndef WEIR_STORE_TABLE_DECISION_H
 #define WEIR_STORE_TABLE_DECISION_H

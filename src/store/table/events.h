@@ -14,7 +14,7 @@
 
 #include "store/table/history.h"
 
-enum { WEIR__EVENTS_FEW = 1 }; /* of a key without a history: what was folded */
+enum { WEIR__EVENTS_FEW = 1 }; /* the events of a folded key */
 
 /* Instants are absolute. Totals start from 0 before the first event. */
 struct weir__events {

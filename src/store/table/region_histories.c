@@ -1,8 +1,8 @@
 /* region_histories.c: recovers the arena of a table in a file. The caller is alone with the file.
  *
- * Which chunks are taken is determined anew: those that the slots of keys lead to, each chunk for one key only. A slot
- * whose root is missing or belongs to another key is emptied and counted as damaged. The contents of cells need not be
- * checked, nor be there. An event that is impossible is not read, and its units count with the next event. */
+ * It determines again which chunks are taken: those that the slots of keys lead to, each chunk for one key only. A slot
+ * whose root is missing or belongs to another key is emptied and counted as damaged. It does not check the contents of
+ * cells. A reader skips an impossible event, and its units count with the next event. */
 #include "os/thread.h"
 #include "store/table/history.h"
 #include "store/table/region_file.h"

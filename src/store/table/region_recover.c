@@ -280,7 +280,7 @@ static bool keep_before(const struct weir__region *region, uint64_t now, uint64_
 
 /* Moves the epoch as if the table were made now. The move is announced first, and each step is on the disk before the
  * next, so it can be continued wherever it was interrupted. If a key takes longer to become full than the table is old,
- * it would be unknown whether its slot has been moved. Then nothing is moved until that is no longer the case. */
+ * it would be unknown whether its slot has been moved. The epoch is moved only once the table is old enough. */
 static int move_epoch(struct weir__region *region, weir_ns now, weir_ns used_at)
 {
 	const weir_ns made_at = weir__region_made_at(region), epoch = region->epoch, age = now - made_at;

@@ -482,8 +482,8 @@ static enum weir__history_done free_slot(struct work *work)
 		       WEIR__HISTORY_OUTRUN;
 }
 
-/* There is no room for another event. The units count with the newest, which becomes later. This allows nothing
- * extra. */
+/* The history has no room for another event. The units count with the newest event, whose instant becomes later. This
+ * allows nothing extra. */
 static enum weir__history_done squeeze(struct work *work, const struct outcome *outcome)
 {
 	const uint64_t n = outcome->n, units = units_of(outcome->events, n - 1, outcome->gone);
