@@ -94,7 +94,7 @@ static uint64_t hash_of(const struct weir__policy_remote_answer *answer)
 							    weir__policy_hash(2, answer->why, strlen(answer->why));
 }
 
-/* Wipes the text: files of other people may contain secrets. */
+/* Wipes the text: a policy may contain secrets. */
 static void forget(struct weir__policy_remote_answer *answer)
 {
 	if (answer->text)

@@ -1,4 +1,4 @@
-/* policy_text.c: a copy under a lock. */
+/* policy_text.c: keeps a copy of the policy's text under a lock. */
 #include "policy/source/policy_text.h"
 
 #include <pthread.h>

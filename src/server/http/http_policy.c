@@ -190,7 +190,7 @@ static void write_valid(struct weir__request *request, void *call)
 
 /* --- sending ---------------------------------------------------------------------------------------------------- */
 
-/* The upload goes on, and is freed when it returns. */
+/* The upload continues, and is freed when it returns. */
 static bool cancel_sent(struct weir__request *request)
 {
 	struct sent *const sent = (struct sent *)(void *)request;

@@ -244,8 +244,8 @@ static struct weir__auth_source source_of(const struct weir__http_call *call, st
 					   weir__http_peer_address(call, &memory[1]) ? &memory[1] : NULL };
 }
 
-/* Returns true, after the reply, if the address has sent too many wrong tokens. Requests without one can guess
- * nothing. */
+/* Returns true, after the reply, if the address has sent too many wrong tokens. Requests without a token are not
+ * limited, since they guess nothing. */
 static bool is_limited(struct weir__http_call *call)
 {
 	struct weir__auth_limit *const limit = call->context->auth_limit;

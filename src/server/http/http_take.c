@@ -189,7 +189,7 @@ static bool read_object(const struct weir__json *json, const json_t *object, str
 	return read_part(json, object, "", requests);
 }
 
-/* Adds a request to those already read. Returns false after writing the error response. */
+/* Adds a request to the ones already read. Returns false after writing the error response. */
 static bool read_request(const struct weir__json *json, const json_t *object, struct requests *requests)
 {
 	struct request *const request = &requests->of[requests->n];
@@ -205,7 +205,8 @@ static bool read_request(const struct weir__json *json, const json_t *object, st
 
 /* --- deciding --------------------------------------------------------------------------------------------------- */
 
-/* Makes the claims of a request. The limits were found before; one that the worker has dropped since is made again. */
+/* Makes the claims of a request. The limits were found before. An inline limit that the worker has dropped since is
+ * made again. */
 static bool make_claims(struct weir__context *context, const struct requests *requests, const struct request *request,
 			struct weir__limit_refs *several, struct weir__refusal *ret_refusal)
 {

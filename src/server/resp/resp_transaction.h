@@ -1,6 +1,6 @@
 /* resp_transaction.h: MULTI, EXEC and DISCARD, as clients send them around a pipeline. Each command is still decided by
- * itself, and other clients may decide in between. What a transaction adds: nothing is charged before EXEC, and nothing
- * at all if one of the commands was refused. */
+ * itself, and other clients may decide in between. A transaction adds two guarantees: nothing is charged before EXEC,
+ * and nothing at all if one of the commands was rejected. */
 #ifndef WEIR_SERVER_RESP_RESP_TRANSACTION_H
 #define WEIR_SERVER_RESP_RESP_TRANSACTION_H
 

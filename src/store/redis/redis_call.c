@@ -20,7 +20,7 @@ enum {
 	NUMBER_BYTES = 20,
 };
 
-/* A higher cost exceeds every limit just the same. The cap keeps the script's sums exact. */
+/* Costs are capped, which keeps the script's sums exact. A cost this high exceeds every limit anyway. */
 static const uint64_t cost_most = UINT64_C(1) << 52;
 
 /* The claims of a request, grouped into parts: claims with the same key are one part. */
@@ -191,7 +191,7 @@ static void end_undo(struct draft *draft, const struct weir__redis_request *requ
 	draft->run = 0;
 }
 
-/* Before the claims that follow the first, so that the script knows it when it looks at them. */
+/* It goes before the second claim, so that the script knows it when it looks at the other claims. */
 static void put_max_delay(struct draft *draft, const struct weir__redis_request *request)
 {
 	weir_ns max_delay = WEIR_NEVER;

@@ -140,7 +140,7 @@ bool weir__redis_link_gather(struct weir__redis_link *link, struct weir__resp_sl
 		*ret_bytes = came;
 		return true;
 	}
-	/* May exceed the bound by what came at once, because that may complete the buffered reply. */
+	/* The buffer may exceed the bound by the bytes of one read, because they may complete the buffered reply. */
 	if (!reserve(&link->input, &link->input_size, link->input_length + came.length, INPUT_FIRST,
 		     link->input_length + came.length))
 		return false;

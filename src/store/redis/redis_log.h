@@ -16,7 +16,7 @@ struct weir__redis_log {
 	char url[WEIR__REDIS_LOG_URL_SIZE]; /* without passwords */
 	bool is_up, was_ever_up, has_entries;
 	weir_ns gone_since;
-	weir_ns slow_from, dropped_from; /* not before then is it said again */
+	weir_ns slow_from, dropped_from; /* the line is not repeated before then */
 	uint64_t slow_told, dropped_told;
 	struct weir__redis_thread_info told; /* what was last reported */
 	struct weir_plan plan;               /* limit of lines */

@@ -17,7 +17,7 @@ local function answer(operation, allowed, remaining, granted, wait, wait_rest, r
 	return pack(ANSWER_FORM, word, remaining, reset, reset_rest) .. told_wait .. told_granted
 end
 
--- A verdict by a plan that is not the request's own says what that plan allows.
+-- A verdict by a plan other than the request's own includes the limit of that plan.
 local function with_limit(plan, state, verdict)
 	if state.plan.tag == plan.tag then
 		return verdict

@@ -1,5 +1,5 @@
-/* leaf_hints.c: see leaf_hints.h. A hint holds the numbers of two chunks, and for each the last bits of the number of
- * its leaf, which tell whether the hint must change. */
+/* leaf_hints.c: see leaf_hints.h. A hint holds the numbers of two chunks, and for each the last bits of its leaf's
+ * number. Those bits show whether the hint must change. */
 #include "store/table/leaf_hints.h"
 
 #include <stdlib.h>

@@ -24,8 +24,8 @@ static bool take(const struct weir__arena *arena, uint32_t number)
 	return true;
 }
 
-/* A reference to a chunk that does not exist or is taken already becomes empty: its page is of a different age than the
- * chunk's page. */
+/* A reference to a chunk that does not exist or is taken already becomes empty: the reference and the chunk were on
+ * pages of different ages. */
 static void take_refs(const struct weir__arena *arena, _Atomic uint32_t *refs, uint32_t n, uint32_t level)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -40,7 +40,7 @@ static void take_refs(const struct weir__arena *arena, _Atomic uint32_t *refs, u
 	}
 }
 
-/* Finds the root that a slot leads to and that belongs to its key. Returns 0 if there is none. */
+/* Finds the root that a slot leads to and that belongs to its key. Returns 0 if it is not found. */
 static uint32_t find_root(struct weir__arena *arena, struct weir_state slot, struct weir__history *ret_history)
 {
 	uint32_t number = weir__slot_root(slot);

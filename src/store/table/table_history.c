@@ -5,9 +5,9 @@
  * more than needed.
  *
  * A decision looks at the history, searches it (history_step.h) and adds one event, or units to the newest one. Refunds
- * and undone charges copy the history without these units. What is rare (a clock that was set back, a ring that a
- * raised limit has made too small) unpacks the history into a state of core, takes core's step and makes a new history
- * of the outcome. Most requests for logs are decided with even less: see decide_log. */
+ * and undone charges copy the history without these units. A rare case (a clock that was set back, a ring that a raised
+ * limit has made too small) unpacks the history into a state of core, takes core's step and makes a new history from
+ * the result. Most requests for logs are decided with even less: see decide_log. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ struct work {
 	struct weir__place place;
 	struct weir__history history;
 	bool has_history;
-	struct weir_state counter; /* without a history: the state of a plain counter, from the time before histories */
+	struct weir_state counter; /* without a history: the state of a plain counter, not converted yet */
 	/* the events as they were; totals start from 0 */
 	struct weir__event *before;
 	uint64_t n_before;
@@ -84,7 +84,7 @@ static uint64_t duration_of(const struct weir_plan *plan)
 	return is_log(plan) ? plan->period : plan->room + 1;
 }
 
-/* When a key with this newest event has used nothing any more, in ns since the epoch. */
+/* When a key with this newest event is full again, in ns since the epoch. */
 static uint64_t full_at(const struct weir__slot_format *format, uint64_t newest)
 {
 	const struct weir_plan *const plan = &format->plan;
@@ -153,7 +153,7 @@ static inline __attribute__((always_inline)) bool is_still_there(struct work *wo
 }
 
 /* Finds the key and its history, if it has one. What a slot with this fingerprint refers to may be gone, or may not be
- * a history at all. It then counts as none and will be replaced. */
+ * a history at all. The key then counts as one without a history, and the reference will be replaced. */
 static void find(struct work *work)
 {
 	for (int follows = 0;; follows++) {
@@ -190,7 +190,7 @@ static void *scratch(struct work *work, size_t size)
 	return work->heap;
 }
 
-/* Whether the key is in a slot, since it has not been charged since its limit has histories. */
+/* Whether the key's state is still in its slot, because it was not charged since the limit began to use histories. */
 static bool has_counter(const struct work *work)
 {
 	return !work->has_history && work->place.slot && weir__slot_tag(work->place.seen) != WEIR__SLOT_ARENA &&
@@ -312,7 +312,7 @@ static bool unpack(struct work *work)
 	return true;
 }
 
-/* Lists the sub-windows in which something was counted, and the newest, as events. Returns how many there are. */
+/* Lists the sub-windows in which something was counted, and the newest, as events. Returns their number. */
 static uint64_t list_segments(const struct work *work, struct weir__event *events)
 {
 	const struct weir__segments *const segments = work->state;
@@ -406,7 +406,7 @@ static uint64_t outcome_units(const struct outcome *outcome)
 	return outcome->events[outcome->n - 1].total - outcome->gone;
 }
 
-/* The arena is full: the key stays in its slot, or gets one. */
+/* For a full arena: keeps the key's usage in its slot, or gives it a slot. */
 static enum weir__history_done put_folded(struct work *work, uint64_t newest, uint64_t used)
 {
 	const struct weir_state content = weir__slot_make_folded(
@@ -456,8 +456,8 @@ static enum weir__history_done replace(struct work *work, const struct outcome *
 	return publish(work, number, newest, used);
 }
 
-/* The key has used nothing any more. The slot's full_at may have changed by now, but the slot must not stay while it
- * refers to this root. Otherwise the chunk could become a root of this key again, and be found before it is
+/* Removes a key that has used nothing any more. The slot's full_at may have changed by now, but a slot must not keep
+ * referring to this root. Otherwise the chunk could become a root of this key again, and be found before it is
  * published. */
 static enum weir__history_done forget(struct work *work)
 {
@@ -525,7 +525,7 @@ static enum weir__history_done make_so(struct work *work, const struct outcome *
 	return done;
 }
 
-/* Whether to start again. */
+/* Whether the caller must start again. */
 static bool is_outrun(enum weir__history_done done, uint32_t *tries)
 {
 	if (done != WEIR__HISTORY_OUTRUN || ++*tries > TRIES_MOST)
@@ -576,7 +576,7 @@ static bool open_events(struct work *work, bool is_careful, struct weir__events 
 	return true;
 }
 
-/* The event that was found as a point, with the total before it. None: the event to come. */
+/* The event that was found as a point, with the total before it. If no event was found, the next event to come. */
 static struct weir__point point_of(const struct work *work, const struct weir__events *events,
 				   const struct weir__found *found, uint64_t at)
 {
@@ -637,7 +637,7 @@ static enum weir__history_operation operation_of(weir__step *step)
 	return step == weir_step_upto ? WEIR__HISTORY_UPTO : WEIR__HISTORY_TAKE;
 }
 
-/* Whether what was read was there at one moment. */
+/* Whether everything that was read existed at one moment. */
 static bool is_valid(struct work *work, const struct weir__events *events)
 {
 	return (!events->is_careful || is_still_there(work)) && weir__events_hold(events);
@@ -757,7 +757,7 @@ static enum weir__history_done take_out(struct work *work, uint64_t event_at, ui
 	return remove_units(work, &events, &removal, &ignored);
 }
 
-/* A refund or, if there is a charge to undo, up to n units of that. FULL: core has to take the step. */
+/* Refunds n units or, if there is a charge to undo, gives back up to n units of it. FULL: core has to take the step. */
 static enum weir__history_done give_back(struct work *work, uint64_t n, uint32_t tries,
 					 struct weir_verdict *ret_verdict, uint64_t *ret_event_at)
 {
@@ -779,7 +779,7 @@ static enum weir__history_done give_back(struct work *work, uint64_t n, uint32_t
 	if (work->undone == NULL || removal.units > 0)
 		atomic_fetch_add(weir__table_forgiven(work->key.table, work->key.fingerprint), 1);
 	*ret_event_at = events.newest.at;
-	/* A refund, even of nothing, makes a log forget what has expired, in case the clock is set back later. */
+	/* A refund, even of 0 units, makes a log forget expired events, in case the clock is set back later. */
 	forgets = work->undone == NULL && is_log(plan) && removal.first.before > 0;
 	if (removal.units > 0 || forgets)
 		return remove_units(work, &events, &removal, ret_verdict);
@@ -836,7 +836,7 @@ static struct weir__point first_live(struct work *work, weir_ns period, uint64_t
 	return live;
 }
 
-/* When `units` of the units that count from the event `live` on will have expired. */
+/* When the oldest `units` units, from the event `live` on, will have expired. */
 static uint64_t left_at(struct work *work, const struct weir__point *live, uint64_t units, weir_ns period)
 {
 	const struct weir__history *const history = &work->history;

@@ -89,8 +89,8 @@ static inline void weir__view_load(const struct weir_table_limit *limit, struct 
 		weir__view_make(limit, ret_view);
 }
 
-/* Finds how states are packed under `to`, a limit that this one has been or is to be changed to. in_arena: its keys
- * have histories since an earlier change. Returns WEIR_ERR_CHANGE or another error if this limit cannot become `to`. */
+/* Finds how states are packed under `to`, a limit that this one has been or will be changed to. in_arena: its keys have
+ * histories since an earlier change. Returns WEIR_ERR_CHANGE or another error if this limit cannot become `to`. */
 int weir__view_format(const struct weir_table_limit *limit, const struct weir_limit *to, bool in_arena,
 		      struct weir__slot_format *ret_format, struct weir_message *ret_message);
 
