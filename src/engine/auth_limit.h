@@ -32,7 +32,7 @@ struct weir__auth_source {
 	const struct weir__address *client, *peer; /* equal without a proxy */
 };
 
-/* Both from any thread. */
+/* Both may be called from any thread. */
 bool weir__auth_limit_may_try(struct weir__auth_limit *auth_limit, struct weir__auth_source source, weir_ns now,
 			      weir_ns *ret_retry_after);
 void weir__auth_limit_failed(struct weir__auth_limit *auth_limit, struct weir__auth_source source, weir_ns now);

@@ -26,7 +26,7 @@ enum { WEIR__SPARE_REQUESTS_MAX = 64 };
 
 struct weir__request_kind {
 	/* Runs the next step, from the start or with the store's verdict. Returns true if the request is done. Returns
-	 * false if it waits for the store again; it may have moved then. */
+	 * false if it waits for the store again, and may have moved. */
 	bool (*advance)(struct weir__request *request);
 
 	/* Called after a move: fixes pointers into the request itself and into decoded input. May be NULL. */
@@ -68,7 +68,7 @@ struct weir__request {
 	bool is_without_body;
 };
 
-/* The caller then sets claims, verdicts and n_claims, if it has any. */
+/* The caller then sets claims, verdicts and n_claims, if the request has claims. */
 static inline void weir__request_init(struct weir__request *request, size_t size, const struct weir__request_kind *kind,
 				      struct weir__context *context, struct weir__client *client)
 {
@@ -114,10 +114,10 @@ void weir__request_finish(struct weir__request *request);
 /* Frees the client's first request, which is done and written. */
 void weir__request_free_first(struct weir__client *client);
 
-/* The client disconnects. Its requests are cancelled, or complete without it. */
+/* Call it when the client disconnects. Its requests are cancelled, or complete without it. */
 void weir__requests_abandon(struct weir__client *client);
 
-/* At the end of a worker. */
+/* Call it at the end of a worker. */
 void weir__requests_free_spare(struct weir__context *context);
 
 /* Queues finished replies behind those of earlier requests. `write` gets them by weir__request_replies. Returns false

@@ -1,8 +1,8 @@
 /* guard_list.c: lists plans of the policy in force.
  *
  * The table's limits change one by one after the policy was replaced, so a reader that goes through them meanwhile
- * would see some of the old policy and some of the next. All rows are therefore read first, and are reported only if
- * the policy is still in force. Otherwise they are read again, by the next policy. */
+ * would see limits of the old and of the new policy. All rows are therefore read first, and are reported only if the
+ * policy is still in force. Otherwise they are read again, by the next policy. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #include <weir/policy.h>
 
 /* Bytes of arena for this many keys in use, if all of them have used all of the limit that takes the most. A limit
- * without a key counts as one key. With a store, only limits that are in the table all the same need an arena. 0: no
+ * without a key counts as one key. With a store, only limits that the policy keeps in the table need an arena. 0: no
  * limit needs an arena. SIZE_MAX: more than an arena can have. */
 size_t weir__arena_plan_size(const struct weir_policy *policy, uint64_t keys, bool has_store);
 

@@ -1,8 +1,8 @@
 /* live.h: the live document: the current state of limits as JSON, for weir top, the page and any other client.
  *
  * It is bounded by WEIR__LIVE_LIMITS_MAX limits and by the room of the reply. The busiest limits come first, and the
- * document says how many were left out. To write it takes only short locks, such as those of the top keys, each while
- * one is copied. */
+ * document says how many were left out. Writing it takes only short locks, such as the lock of each top-keys summary
+ * while that is copied. */
 #ifndef WEIR_SERVER_LIVE_H
 #define WEIR_SERVER_LIVE_H
 

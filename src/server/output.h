@@ -1,4 +1,4 @@
-/* output.h: replies on their way to a client. What the socket does not take at once is buffered, in order. */
+/* output.h: replies on their way to a client. Bytes that the socket does not take at once are buffered, in order. */
 #ifndef WEIR_SERVER_OUTPUT_H
 #define WEIR_SERVER_OUTPUT_H
 
