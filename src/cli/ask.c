@@ -312,7 +312,7 @@ static int read_password(const struct arguments *arguments, char memory[WEIR__PA
 
 /* --- the request ------------------------------------------------------------------------------------------------ */
 
-/* Sends COST always, so that an attribute may also be named cost. */
+/* Always sends COST, so that an attribute may also be named cost. */
 static size_t words_of_attributes(const struct arguments *arguments, struct weir__resp_slice words[WORDS_MAX])
 {
 	const char *const cost = arguments->cost ? arguments->cost : "1";

@@ -304,7 +304,7 @@ static void add_fill(struct weir__top_text *text, int fill, unsigned width)
 	weir__top_text_right(text, digits, 5); /* up to 100%, with a blank before it */
 }
 
-/* What a limit that is not enforced denies, it only would deny. */
+/* A limit that is not enforced only would deny, so its count has another colour. */
 static const char *colour_of_denied(const struct weir__top_limit *limit)
 {
 	return strcmp(limit->mode, "enforce") == 0 ? RED : YELLOW;

@@ -3,7 +3,8 @@
 
 #include <stdbool.h>
 
-/* Scores: two per edit, one more if the first letter differs. The beginning of a word has a score of its own. */
+/* Scores: two per edit, one more if the first letter differs. A word that is the beginning of another has a fixed
+ * score. */
 enum { LENGTH_MAX = 32, PER_EDIT = 2, CLOSE_MAX = 2 * PER_EDIT, BEGINNING = CLOSE_MAX - 1, BEGINNING_MIN = 2 };
 
 struct weir__nearest weir__nearest_of(const char *word, size_t length)

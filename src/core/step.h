@@ -1,4 +1,4 @@
-/* step.h: a step for the stores of this repository only; the public ones are in weir/step.h. */
+/* step.h: a step for the stores of this repository only. The public steps are in weir/step.h. */
 #ifndef WEIR_CORE_STEP_H
 #define WEIR_CORE_STEP_H
 

@@ -10,7 +10,7 @@ enum { WEIR__INLINE_LIMITS_KEPT = 256, WEIR__LIMIT_WORDS = 96 };
 /* The key space of a kind of request: which limits share the state of a key. */
 enum weir__space {
 	WEIR__SPACE_CELL,     /* CL.THROTTLE: all limits share one state per key, as in redis-cell */
-	WEIR__SPACE_THROTTLE, /* THROTTLE: all limits share one */
+	WEIR__SPACE_THROTTLE, /* THROTTLE: all limits share one state per key */
 	WEIR__SPACE_TEXT,     /* limits as text: each limit has its own state per key */
 };
 

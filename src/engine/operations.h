@@ -94,7 +94,7 @@ struct weir__decide {
 	 * it is done. */
 	bool is_audited;
 	struct weir__audit_who who;
-	/* Used until the request moves; then request.claims and request.verdicts point elsewhere. */
+	/* Used until the request moves. Then request.claims and request.verdicts point elsewhere. */
 	struct weir_claim claims[WEIR_TABLE_CLAIMS_MAX];
 	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX];
 };
@@ -218,7 +218,7 @@ struct weir__wait {
 	uint32_t decided_by;         /* index of the claim that decided */
 	bool is_closed;              /* see struct weir__store_request */
 	weir_ns waited;
-	/* Used until the request moves; then request.claims and request.verdicts point elsewhere. */
+	/* Used until the request moves. Then request.claims and request.verdicts point elsewhere. */
 	struct weir_claim claims[WEIR_TABLE_CLAIMS_MAX];
 	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX];
 };

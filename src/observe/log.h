@@ -1,9 +1,9 @@
 /* log.h: the daemon's log lines, as text or as JSON with one object per line.
  *
- * A caller hands a line over and goes on; a thread writes it. So no caller waits for the log's reader. A line that does
- * not fit in the buffer is left out and counted, and the number is logged once there is room again. Control characters
- * and invalid UTF-8 are always escaped, because keys and paths are bytes that a client chose.
- * The reasons are in docs/internals/observing.md. */
+ * A caller hands a line over, and a thread writes it. So no caller waits for the log's reader. A line that does not fit
+ * in the buffer is left out and counted, and the number is logged once there is room again. Control characters and
+ * invalid UTF-8 are always escaped, because keys and paths are bytes that a client chose. The reasons are in
+ * docs/internals/observing.md. */
 #ifndef WEIR_OBSERVE_LOG_H
 #define WEIR_OBSERVE_LOG_H
 

@@ -1,9 +1,9 @@
-/* tracer.h: makes trace spans and rejection log lines from decisions and what is known of the request. Each worker has
- * one, if either is on. It gets the decisions from the worker's limit_stats.
+/* tracer.h: makes trace spans and rejection log lines from decisions and the context of the request. Each worker has a
+ * tracer, if either is on. It gets the decisions from the worker's limit_stats.
  *
- * A span covers a decided request. If a request has a traceparent, its sampled flag decides whether there is a span. Of
- * other requests, one in trace_one_in is sampled, by a countdown.
- * The reasons are in docs/internals/observing.md. */
+ * A span covers a decided request. If a request has a traceparent, its sampled flag decides whether there is a span.
+ * One in trace_one_in of all other requests is sampled, by a countdown. The reasons are in
+ * docs/internals/observing.md. */
 #ifndef WEIR_OBSERVE_TRACER_H
 #define WEIR_OBSERVE_TRACER_H
 

@@ -1,5 +1,5 @@
-/* entries.h: overrides by value, one for each customer, say. A hash table finds an entry in one lookup, however many
- * there are. */
+/* entries.h: overrides by value, for example one for each customer. A hash table finds an entry in one lookup, however
+ * many there are. */
 #ifndef WEIR_POLICY_ENTRIES_H
 #define WEIR_POLICY_ENTRIES_H
 

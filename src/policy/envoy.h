@@ -58,7 +58,7 @@ uint32_t weir__envoy_add(struct weir__envoy *envoy, struct weir__pool *pool, uin
 uint32_t weir__envoy_step(const struct weir__envoy *envoy, uint32_t parent, const struct weir_attribute *entry,
 			  char *room);
 
-/* Matches a request that is sent as attributes. `domain` is the domain; the other attributes are the entries of one
+/* Matches a request that is sent as attributes. `domain` is the domain. The other attributes are the entries of one
  * descriptor, in order. */
 int weir__envoy_match(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
 		      uint64_t cost, struct weir_policy_answer *ret_answer, struct weir_message *ret_message);

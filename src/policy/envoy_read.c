@@ -1,5 +1,5 @@
-/* envoy_read.c: parses configurations of Envoy's ratelimit service. It accepts what that service accepts. What the
- * service rejects is reported, all errors at once. */
+/* envoy_read.c: parses configurations of Envoy's ratelimit service. It accepts what that service accepts, and reports
+ * everything that the service rejects, all errors at once. */
 #include <weir/table.h>
 
 #include <stdio.h>

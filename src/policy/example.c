@@ -18,7 +18,7 @@ static bool add_bytes(struct weir__policy_example *example, const char *bytes, s
 	return true;
 }
 
-/* A pattern with an x in place of each star, or of two. */
+/* Writes the pattern with an x for each * or **. */
 static bool add_glob(struct weir__policy_example *example, struct weir__slice pattern)
 {
 	bool is_good = true;
@@ -66,7 +66,7 @@ static bool has(const struct weir__policy_example *example, struct weir__slice n
 	return false;
 }
 
-/* COST and TRACEPARENT mean something else in a request. */
+/* Names such as COST and TRACEPARENT are options in a request, not attributes. */
 static bool is_sendable(struct weir__slice name)
 {
 	return !(name.n == 4 && strncasecmp(name.at, "cost", 4) == 0) &&

@@ -1,4 +1,4 @@
-/* read_overrides.c: reads the overrides of a limit, and reports those that can never apply. */
+/* read_overrides.c: reads the overrides of a limit, and reports overrides that can never apply. */
 #include "policy/read.h"
 
 /* Writes the conditions of an override as they are in the file, to distinguish its name. */

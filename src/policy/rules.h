@@ -2,10 +2,10 @@
  * a list of conditions that must all hold.
  *
  * Each rule has an anchor: one of its conditions, whose patterns are in a hash index. A request is looked up by
- * everything that it could match there: each of its values, the first segments of its paths, the networks of its
+ * everything that it could match in the index: each of its values, the first segments of its paths, the networks of its
  * addresses, for all lengths that the rules use. Rules that are found are then checked in full. Rules without a usable
- * anchor (negations, patterns that begin with a star) are checked for every request.
- * The reasons are in docs/internals/policies.md. */
+ * anchor (negations, patterns that begin with a star) are checked for every request. The reasons are in
+ * docs/internals/policies.md. */
 #ifndef WEIR_POLICY_RULES_H
 #define WEIR_POLICY_RULES_H
 
