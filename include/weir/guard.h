@@ -1,6 +1,20 @@
 /* guard.h: a policy in front of a table, or of any store. You describe a request by its attributes, and the guard
  * decides all limits that apply to it together.
  *
+ *     struct weir_attribute attributes[] = { { "api_key", 7, key, strlen(key) }, { "path", 4, path, strlen(path) } };
+ *     struct weir_guard_answer answer;
+ *     struct weir_policy *policy;
+ *     struct weir_guard *guard;
+ *     struct weir_message why;
+ *
+ *     if (weir_policy_load("policy.yaml", print_line, NULL, &policy) != WEIR_OK)
+ *             errx(1, "policy.yaml cannot be used");               print_line has printed all errors
+ *     if (weir_guard_new(table, policy, &guard, &why) != WEIR_OK)
+ *             errx(1, "%s", why.text);
+ *     if (weir_guard_check(guard, attributes, 2, 1, weir_table_now(table), &answer, &why) == WEIR_OK &&
+ *         answer.verdict.allowed)
+ *             serve();
+ *
  * Threads. Any thread may call any function here, except weir_guard_free. Any thread may replace the policy at any
  * time. Threads that decide take no lock and do not wait for a change. Each decision uses either the old or the new
  * policy throughout. Keys keep their usage, by the names of limits, as weir_table_change_limit describes.

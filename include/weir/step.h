@@ -4,6 +4,13 @@
  * cannot fail. You own the state, and you make a step atomic: two threads must not step the same state at once.
  * limiter.h is the smallest store.
  *
+ *     struct weir_limit limit = weir_limit_of(WEIR_TOKEN_BUCKET, 10, UINT64_C(1000000000));      10/s
+ *     struct weir_state state = { 0, 0 };
+ *     struct weir_plan plan;
+ *
+ *     if (weir_plan_compile(&limit, &plan, NULL) == WEIR_OK && weir_step_allow(&plan, &state, weir_clock_now(), 1))
+ *             serve();
+ *
  * State is weir_plan_state_size bytes, aligned to 8 (16 for the atomics of stores). All zero means nothing is used: a
  * key that was never seen, a full bucket, a window that has reset. Dropping the state of such a key changes no
  * decision. State holds no pointers. It has a meaning only under the plan it was made by; weir_step_convert carries it

@@ -4,7 +4,7 @@
  * state machine over the store (store/store.h), whether that completes now or later:
  *
  *     the store allows -> over, or departs after the delay -> over
- *              denies  -> over, if it could not be allowed in time; else sleeps until retry_after, then calls the store again
+ *              denies  -> over, if it could not be allowed in time; else sleeps until retry_after and tries again
  *
  * A limit that shapes is charged at once, for the departure. If the wait is given up, the departure is cancelled. Other
  * limits are charged only when the request may go. Waits for the same keys form a queue, and only the first of them

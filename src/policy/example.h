@@ -12,7 +12,7 @@ struct weir__policy_example {
 	char room[2048];
 };
 
-/* Makes attributes that a limit applies to, for the first limit for which that is easy. Returns false if there is no
+/* Makes attributes that a limit applies to, for the first limit for which that is easy. Returns false if it finds no
  * such limit, and for a policy in Envoy's form, whose requests have descriptors. */
 bool weir__policy_example(const struct weir_policy *policy, struct weir__policy_example *ret_example);
 

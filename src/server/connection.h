@@ -83,7 +83,7 @@ struct weir__worker {
 	uint32_t n_connections, n_behind;                     /* n_behind: how many of them are behind */
 	weir_ns look_at;                                      /* when to look for stalled connections among them */
 	struct weir__client_memory memory;                    /* of its connections */
-	size_t output_mark; /* buffered replies at which a connection gets no more: output_max, or less if memory is short */
+	size_t output_mark; /* bytes of buffered replies at which a connection gets no more; at most output_max */
 	uint64_t accepted;
 	struct weir__connection *first_ready, *last_ready;
 	_Atomic bool is_stopping, is_retiring;

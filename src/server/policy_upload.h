@@ -28,7 +28,7 @@ struct weir__policy_outcome {
 	uint32_t limits;
 	uint64_t version;
 	struct weir__policy_lines added, removed, changed; /* names of limits, if it is in force */
-	struct weir__policy_lines anew;                    /* limits whose keys started over, and why, if it is in force */
+	struct weir__policy_lines anew;                    /* limits whose keys started over, and why */
 	char warning[WEIR__ARENA_WARNING_SIZE];            /* that a limit does not fit the arena; may be empty */
 };
 

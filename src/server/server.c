@@ -82,7 +82,7 @@ struct server {
 	int parent; /* to the parent of all servers; -1: none */
 	struct weir__handover handover;
 	bool is_handing, is_handed, is_retiring;
-	bool is_unreported; /* the previous server continues, since reporting to it failed */
+	bool is_unreported;                 /* the previous server continues, since reporting to it failed */
 	struct weir__mapping_state mapping; /* of the table, as it was last logged */
 	weir_ns table_seen_at;
 	weir_ns drain_until, retired_at, retire_until;

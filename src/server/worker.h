@@ -67,7 +67,7 @@ struct weir__worker_options {
 	uint64_t idle_ns[WEIR__PROTOCOLS]; /* closes a connection that is silent this long; 0: never */
 	size_t output_max;                 /* bytes of buffered replies at which a connection gets no more; 0: 16 MiB */
 	size_t client_memory;              /* bytes of all buffers of its connections together; 0: 64 MiB */
-	uint64_t stall_ns;         /* closes a client that has read its buffered replies too slowly for this long; 0: 30 s */
+	uint64_t stall_ns;         /* closes a client that reads buffered replies too slowly for this long; 0: 30 s */
 	uint64_t late_ns;          /* deadline of a request from its first byte, or of a new connection; 0: 10 s */
 	struct weir__holds *holds; /* of all workers; NULL: no room for holds */
 	struct weir__auth_limit *auth_limit;

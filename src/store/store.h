@@ -21,7 +21,8 @@ enum weir__store_operation {
 	WEIR__STORE_UNDO,    /* gives back up to the claim's cost of one charge; verdict.granted: units given back */
 	WEIR__STORE_DEPART,  /* a take of a caller that waits: denied if it would be delayed by more than max_delay;
 			      * retry_after is then that delay. Statistics of limits do not count it: its caller does */
-	WEIR__STORE_CANCEL,  /* gives back a departure, minus what later ones were built upon. Same as UNDO for a limit that does not shape */
+	WEIR__STORE_CANCEL,  /* gives back a departure, minus what later ones were built upon. Same as UNDO for a limit
+			      * that does not shape */
 	WEIR__STORE_RESET,   /* verdict.allowed: the key had a state to forget */
 	WEIR__STORE_INSPECT, /* verdict of a peek at cost 0; sets is_stored and full_at */
 };
@@ -42,8 +43,8 @@ struct weir__store_caller;
 /* Claims to decide, and the result. The caller owns the arrays. */
 struct weir__store_request {
 	enum weir__store_operation operation;
-	bool is_each; /* each claim is decided on its own. False: all together, all or nothing, for TAKE and DEPART only */
-	uint32_t n; /* claims: 1 to WEIR_TABLE_CLAIMS_MAX if decided together, any number if is_each */
+	bool is_each; /* each claim is decided on its own. False: all or nothing, only for TAKE and DEPART */
+	uint32_t n;   /* claims: 1 to WEIR_TABLE_CLAIMS_MAX if decided together, any number if is_each */
 	const struct weir_claim *claims;
 	struct weir_verdict *verdicts; /* room for n */
 	weir_ns now;                   /* for a store without a clock of its own */

@@ -119,7 +119,7 @@ struct weir__http_decision {
 	const struct weir_guard_answer *answer;
 	unsigned denied_status;
 	bool is_closed;
-	bool is_for_visitors; /* proxies pass it on: it shows only what denial_reveals allows, in the form of denial_body */
+	bool is_for_visitors; /* proxies pass it on: it obeys denial_reveals and denial_body */
 	const char *more;
 	const weir_ns *waited; /* NULL: the request could not wait */
 };

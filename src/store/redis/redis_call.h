@@ -34,7 +34,7 @@ enum weir__redis_operation {
 	WEIR__REDIS_REFUND,
 	WEIR__REDIS_RESET,  /* the verdict of a full key; allowed: the key had a state to forget */
 	WEIR__REDIS_UNDO,   /* gives back up to `cost` units of one charge, as far as they still count: `granted` */
-	WEIR__REDIS_DEPART, /* a take, denied if it would be delayed by more than max_delay: retry_after is that delay */
+	WEIR__REDIS_DEPART, /* a take, denied if it would be delayed by more than max_delay; retry_after: that delay */
 	WEIR__REDIS_CANCEL, /* gives back a departure, minus what later ones were built upon: `granted` */
 };
 

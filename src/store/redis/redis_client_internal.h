@@ -43,8 +43,8 @@ struct weir__redis_client {
 
 	char id[WEIR__REDIS_ID_LENGTH + 1]; /* of this node, random */
 	weir_ns beat_at;
-	weir_ns counted_at; /* when Redis last replied to a heartbeat; 0: never */
-	weir_ns joins_until; /* when the other nodes must have counted this one; WEIR_NEVER: they have, or this is the only node */
+	weir_ns counted_at;  /* when Redis last replied to a heartbeat; 0: never */
+	weir_ns joins_until; /* when the other nodes must have counted this one; WEIR_NEVER: they have */
 	uint32_t beaten;     /* the link that sent the last heartbeat */
 
 	struct weir__redis_query *query; /* the unfinished query; NULL: none */

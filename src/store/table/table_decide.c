@@ -14,7 +14,7 @@
  *   So it reads `forgiven` once more after the swap.)
  * - If the limit was changed since and the key was touched, the charge is not what it would be now. It stays, too.
  * - Nothing is taken out of a bucket that shapes or that others wait for, since they build on what it has used.
- * - If the caller's time is not the time of the table's clock, it is unknown how much has refilled. The charge stays. */
+ * - If the caller's time is not the time of the table's clock, it is unknown how much has refilled: it stays. */
 #include "core/bucket.h"
 #include "core/uninitialized.h"
 #include "os/pause.h"

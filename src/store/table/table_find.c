@@ -292,8 +292,8 @@ static unsigned closest_to_full(const struct weir_table *table, const struct see
 }
 
 /* The candidates of the group that has to evict a key. It is the group of inline limits if the new key would give them
- * more than their share, else that of the table's own limits. If the group has no candidate, returns all candidates of
- * both groups. Marks belong to neither group. */
+ * more than their share, else the group of the table's own limits. If the group has no candidate, returns all
+ * candidates of both groups. Marks belong to neither group. */
 static unsigned group_to_evict(const struct seen *seen, const struct weir__key *key)
 {
 	unsigned own = 0, inlined = 0;
