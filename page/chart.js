@@ -1,18 +1,19 @@
-// chart.js: what was allowed, delayed and denied, a step for each second, one upon the other: the height is all that came.
+// chart.js: stacked charts of allowed, delayed and denied requests, one step per second. The height is the number of
+// all requests.
 "use strict";
 
-// A page that was built where uPlot could not be had has its numbers alone.
+// A page that was built without uPlot shows numbers only.
 const HAS_CHARTS = typeof uPlot !== "undefined";
 
-// From the back to the front: each is drawn from the bottom and leaves the top of the one behind it visible. What was delayed
-// was allowed.
+// From back to front. Each layer is drawn from the bottom and leaves the top of the layer behind it visible. Delayed
+// requests are also allowed requests.
 const LAYERS = [
 	{ kind: "rejected", height: (allowed, rejected) => allowed + rejected },
 	{ kind: "delayed", height: allowed => allowed },
 	{ kind: "allowed", height: (allowed, _, delayed) => allowed - delayed },
 ];
 
-/** A colour of page.css as a canvas takes it, whichever theme is on. */
+/** A colour of page.css in the current theme, in the form that a canvas takes. */
 function colourOf(name) {
 	const probe = make("span", { hidden: true });
 	probe.style.color = `var(--${name})`;
@@ -28,7 +29,8 @@ function layered(times, series) {
 	return [times, ...heights];
 }
 
-/** Each second as wide as it is, the newest and those beside a gap as well: stepped paths of uPlot end where the last begins. */
+/** Draws each second at its full width, including the newest second and seconds beside a gap. uPlot's own stepped paths
+ * end where the last second begins. */
 function steps(chart, index, from, to) {
 	const [times] = chart.data, heights = chart.data[index], fill = new Path2D();
 	const x = time => Math.round(chart.valToPos(time, "x", true)), y = height => chart.valToPos(height, "y", true);
@@ -38,7 +40,8 @@ function steps(chart, index, from, to) {
 	return { fill };
 }
 
-/** Stripes of the colour of shadow: what a limit in shadow would have denied looks different without colours, too. */
+/** Stripes in the colour of shadow, so that requests which a limit in shadow would have denied look different even
+ * without colours. */
 function stripes(context) {
 	const size = Math.round(6 * devicePixelRatio), tile = new OffscreenCanvas(size, size), ink = tile.getContext("2d");
 	ink.strokeStyle = colourOf("shadow");
@@ -52,12 +55,12 @@ function stripes(context) {
 }
 
 function layerOptions(isShadow) {
-	let pattern = null; // made once for a chart, when it has a canvas
+	let pattern = null; // made once per chart, when it has a canvas
 	const fillOf = kind => isShadow && kind === "rejected" ? chart => pattern ??= stripes(chart.ctx) : colourOf(kind);
 	return LAYERS.map(({ kind }) => ({ fill: fillOf(kind), width: 0, points: { show: false }, paths: steps }));
 }
 
-/** A canvas says to those who do not see it what it shows. */
+/** Describes the chart for screen readers. */
 function nameCanvas(chart, text) {
 	const canvas = chart.ctx.canvas;
 	if (canvas.ariaLabel !== text) {
@@ -71,7 +74,7 @@ const scales = {
 	y: { range: (_, min, max) => [0, Math.max(max ?? 0, 1) * 1.05] },
 };
 
-/** A chart of the size of a row, without axes. */
+/** A chart of a row's size, without axes. */
 class Spark {
 	#chart = null;
 
@@ -94,7 +97,7 @@ class Spark {
 	}
 }
 
-/** A chart with axes, as wide as its place. `onCursor(index or null)` tells which second is pointed at. */
+/** A chart with axes, as wide as its place. Calls `onCursor(index or null)` with the second under the pointer. */
 class Chart {
 	#chart = null;
 	#place;
@@ -126,7 +129,7 @@ class Chart {
 		}
 	}
 
-	/** With the colours of the theme. */
+	/** Draws again in the colours of the current theme. */
 	restyle() {
 		this.#chart?.destroy();
 		this.#chart = null;

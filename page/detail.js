@@ -1,16 +1,16 @@
-// detail.js: the limit that was chosen: its chart, what it is, and its top keys.
+// detail.js: the selected limit: its chart, its description and its top keys.
 "use strict";
 
 const INLINE = "(inline)"; // all inline limits, together
 
-// Names of kinds as people read them: JSON says rejected. A limit in shadow denies nothing.
+// Labels for people: what JSON calls rejected is labelled denied. A limit in shadow denies nothing.
 const LABELS = { allowed: "allowed", rejected: "denied", delayed: "delayed" };
 const SHADOW_LABELS = { ...LABELS, rejected: "would be denied" };
 
 const isInShadow = ({ mode }) => mode === "shadow";
 const labelsOf = limit => isInShadow(limit) ? SHADOW_LABELS : LABELS;
 
-/** The last second of a limit and its sums, in words, for those who do not see the chart. */
+/** The last second of a limit and its sums, in words, for screen readers. */
 function describe(limit, series, times) {
 	const labels = labelsOf(limit), words = of => KINDS.map(kind => `${formatCount(of(series[kind]))} ${labels[kind]}`).join(", ");
 	return `${plain(limit.name)}, second by second. At ${formatTime(times.at(-1))}: ${words(values => values.at(-1) ?? 0)}. ` +
@@ -29,7 +29,7 @@ class Detail {
 	#pointed = null; // a second of the chart
 	#onKey;
 
-	/** `onKey(question)` is told when a key is chosen: what the inspector can look at. */
+	/** Calls `onKey(question)` when the reader chooses a key. The inspector can look at the question. */
 	constructor(onKey) {
 		this.#onKey = onKey;
 		byId("legend").append(...LEGEND.map(([kind, title]) => {
@@ -68,7 +68,7 @@ class Detail {
 			this.#legend();
 	}
 
-	/** The second that is pointed at, or the last one. */
+	/** The second under the pointer, or the last one. */
 	#legend() {
 		const at = this.#pointed ?? SECONDS - 1;
 		for (const kind of KINDS) {
@@ -84,12 +84,12 @@ class Detail {
 			make("div", {}, make("dt", {}, `${name} in all`), make("dd", {}, formatCount(n)))));
 	}
 
-	/** The keys of a limit, as it is told alone. */
+	/** Shows the keys of a limit, from a document about this limit alone. */
 	showKeys(limit) {
 		const top = limit.top;
 		for (const [id, entries] of [["busy", top?.busy ?? []], ["denied", top?.denied ?? []]]) {
 			if (byId(id).matches(":hover, :has(:focus-visible)") && byId(id).dataset.limit === limit.name)
-				continue; // a key must not move away from under a pointer
+				continue; // a key must not move away under the pointer
 			byId(id).dataset.limit = limit.name;
 			setChildren(byId(id), entries.length ? entries.map(entry => this.#key(limit, entry)) : [make("li", { className: "none" }, "none")]);
 		}
@@ -97,7 +97,8 @@ class Detail {
 		setText(byId("top-note"), top ? `Since ${formatTime(top.since)}.${isRough ? " ≤ 40 −3 is 37 to 40." : ""}` : "");
 	}
 
-	/** A key that is longer than what the server keeps is cut: its hash tells it from others, and it cannot be inspected. */
+	/** A key that is longer than the server keeps is cut. Its hash distinguishes it from others, and it cannot be
+	 * inspected. */
 	#key(limit, entry) {
 		const name = make("bdi", {}, plain(entry.key) || "(all requests)");
 		const key = entry.raw === null ? make("span", { className: "key" }, name, make("small", { className: "hash", title: "The hash that logs and spans have" }, ` #${entry.hash}`)) :
@@ -109,7 +110,7 @@ class Detail {
 	}
 }
 
-/** Since the policy was loaded: where a limit was changed, by whom and when. */
+/** Where a limit was changed since the policy was loaded, by whom and when. */
 function changeOf({ changed }) {
 	if (!changed)
 		return [];
@@ -117,7 +118,8 @@ function changeOf({ changed }) {
 		changed.at && `at ${formatInstant(changed.at)}`].filter(Boolean).join(" ")];
 }
 
-/** The attributes of requests with this key, if it is made of one; else null: where one value ends is not told. */
+/** The attributes of requests with this key, if the key has one attribute. Otherwise null: the text does not show where
+ * one value ends. */
 function attributesOf(limit, key) {
 	const names = namesOf(limit.key);
 	if (names.length !== 1 || key.includes("\\x"))

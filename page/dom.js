@@ -1,10 +1,10 @@
-// dom.js: elements. Text always becomes a text node: what a server or a client named can never be markup. (The page's
-// Content-Security-Policy requires trusted types and has none, so that innerHTML would throw.)
+// dom.js: makes elements. Text always becomes a text node, so names from a server or a client can never be markup. (The
+// page's Content-Security-Policy requires trusted types and defines none, so innerHTML would throw.)
 "use strict";
 
 const byId = id => document.getElementById(id);
 
-/** An element with properties and children; a child that is a string becomes text. */
+/** Makes an element with properties and children. A child that is a string becomes text. */
 function make(tag, properties = {}, ...children) {
 	const element = document.createElement(tag);
 	for (const [name, value] of Object.entries(properties)) {
@@ -17,21 +17,21 @@ function make(tag, properties = {}, ...children) {
 	return element;
 }
 
-/** Sets text if it is another one: a node that stays as it is costs no layout, and keeps what a reader has selected. */
+/** Sets text only if it changed: an unchanged node costs no layout, and keeps the reader's selection. */
 function setText(element, text) {
 	if (element.textContent !== text)
 		element.textContent = text;
 }
 
-// What would not be seen, or would change how the rest is read: controls, line separators, marks of direction.
+// Characters that are invisible or change how the rest is read: controls, line separators, direction marks.
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
-/** A name from elsewhere, with what cannot be seen written out. */
+/** An untrusted name, with invisible characters written out. */
 function plain(text) {
 	return String(text).replace(UNSEEN, character => "\\u" + character.charCodeAt(0).toString(16).padStart(4, "0"));
 }
 
-/** Makes the children of `parent` these, in this order, and moves only what is not in its place. */
+/** Sets the children of `parent`, in this order, and moves only nodes that are not in place. */
 function setChildren(parent, children) {
 	let at = parent.firstChild;
 	for (const child of children) {

@@ -1,4 +1,4 @@
-// format.js: numbers for people. All of them are set in digits of one width, so that columns stand still.
+// format.js: numbers for people. The page shows them in digits of equal width, so that columns do not move.
 "use strict";
 
 const wholes = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
@@ -6,10 +6,10 @@ const shorts = new Intl.NumberFormat("en", { notation: "compact", maximumSignifi
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const calendar = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 
-/** 12,345 in full; from a million on 1.23M. */
+/** 12,345 in full. From a million on, 1.23M. */
 const formatCount = n => n < 1e6 ? wholes.format(n) : shorts.format(n);
 
-/** part/whole as a percentage; a dash if whole is 0. A part above 0 is never shown as 0 %. */
+/** part/whole as a percentage, or a dash if whole is 0. A part above 0 is never shown as 0 %. */
 function formatShare(part, whole) {
 	if (!whole)
 		return "–";
@@ -29,7 +29,8 @@ function formatLatency(seconds) {
 	return `${Number(seconds.toPrecision(3))} s`;
 }
 
-/** A duration: 0.4 s, 12.0 s, 3 min 20 s, 5 h 2 min, 3 d 4 h. Rounded up, so that a client that waits for it is not early. */
+/** A duration: 0.4 s, 12.0 s, 3 min 20 s, 5 h 2 min, 3 d 4 h. Rounded up, so that a client that waits this long is not
+ * early. */
 function formatSpan(seconds) {
 	if (seconds < 60)
 		return `${(Math.ceil(seconds * 10) / 10).toFixed(1)} s`;
@@ -44,7 +45,7 @@ function formatSpan(seconds) {
 /** How long a server has been up. */
 const formatAge = seconds => seconds < 60 ? `${Math.floor(seconds)} s` : formatSpan(seconds);
 
-/** The time of day of an instant of Unix time, here. */
+/** The local time of day of a Unix time. */
 const formatTime = unix => clock.format(unix * 1000);
 
 /** The same with its date: 31 Jan 2026, 10:00:00. */

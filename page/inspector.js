@@ -1,11 +1,12 @@
-// inspector.js: why a client is denied, and when it may come back. Peeks, so that looking costs the client nothing.
+// inspector.js: shows why a client is denied, and when it may retry. It peeks, so that looking costs the client
+// nothing.
 "use strict";
 
 const USUAL_NAMES = ["ip", "api_key", "user", "path", "method", "cost"];
-const AGAIN_MS = 2000; // between two looks at what is shown
+const AGAIN_MS = 2000; // between two refreshes of what is shown
 const KEPT_KEYS = 64; // that a server tells of a limit
 
-/** What is found out about one limit, as a sentence. */
+/** The result for one limit, as a sentence. */
 function sentenceOf({ denied, mode, capacity, remaining, retry_after_s, reset_after_s, delay_s, applies }) {
 	const left = `${applies ? "" : "For requests that it applies to: "}${formatCount(remaining)} of ${formatCount(capacity)} left`;
 	if (denied && retry_after_s === null)
@@ -16,7 +17,8 @@ function sentenceOf({ denied, mode, capacity, remaining, retry_after_s, reset_af
 		(reset_after_s > 0 ? ` Full again in ${formatSpan(reset_after_s)}.` : "");
 }
 
-/** What has happened to a key of a limit, if it is among those that are denied most: { limit, count, error, since }, or null. */
+/** The denials of a key, if it is among the keys that the limit denied most: { limit, count, error, since }, or
+ * null. */
 async function denialsOf(limit, key) {
 	const alone = await ask(`v1/live?seconds=1&keys=${KEPT_KEYS}&limit=${encodeURIComponent(limit)}`).catch(() => null);
 	const top = alone?.limits[0]?.top, entry = top?.denied.find(entry => entry.raw !== null && entry.key === key);
@@ -25,18 +27,19 @@ async function denialsOf(limit, key) {
 
 const isPaused = () => byId("pause").ariaPressed === "true";
 
-/** Whether findings stay as they are: the page is hidden or paused, or the reader has selected a part of them, or is at a button. */
+/** Whether to leave the findings unchanged: the page is hidden or paused, or the reader has selected text in them or
+ * has focused a button. */
 const isLeftAlone = () => document.hidden || isPaused() || byId("findings").matches(":has(:focus-visible)") ||
 	!getSelection().isCollapsed && byId("findings").contains(getSelection().anchorNode);
 
-/** Asks whether to reset a key, and does it. The server says who may. */
+/** Confirms with the reader, then resets a key. The server decides who may. */
 class Reset {
 	#dialog = byId("reset-dialog");
 	#wanted = null; // the limit, as it was found
 	#refused = undefined; // the token of a user who may not
 	#onDone;
 
-	/** `onDone(what was done, in words)` is told. */
+	/** Calls `onDone(what was done, in words)`. */
 	constructor(onDone) {
 		this.#onDone = onDone;
 		byId("reset-cancel").addEventListener("click", () => this.#dialog.close());
@@ -46,7 +49,8 @@ class Reset {
 		});
 	}
 
-	/** A button for a limit that was found, or null: nothing of its key is used, or the user of the token may not reset it. */
+	/** A button to reset the key under a limit. Null if the key has used nothing, or the token's user may not reset
+	 * it. */
 	button(limit) {
 		if (limit.algorithm === null || limit.remaining === limit.capacity || token.get() === this.#refused)
 			return null;
@@ -84,7 +88,7 @@ class Reset {
 	}
 }
 
-/** A countdown to an instant, by the clock of this page. */
+/** A countdown to an instant, by the browser's clock. */
 class Countdown {
 	#end;
 	#text;
@@ -96,7 +100,7 @@ class Countdown {
 		this.tick();
 	}
 
-	/** False: it is over. */
+	/** Returns false when the countdown is over. */
 	tick() {
 		const rest = (this.#end - performance.now()) / 1000;
 		this.#text.data = formatSpan(Math.max(0, rest));
@@ -110,8 +114,8 @@ class Inspector {
 	#countdowns = [];
 	#timer = 0;
 	#again = 0;
-	#asked = null; // the question whose findings are shown
-	#done = null; // the question whose key was reset, and what came of it
+	#asked = null; // the question whose result is shown
+	#done = null; // the question whose key was reset, and the result
 	#reset = new Reset(text => {
 		this.#done = { question: this.#asked, text };
 		this.#form.querySelector("[type=submit]").focus({ preventScroll: true });
@@ -138,7 +142,8 @@ class Inspector {
 			setChildren(list, [...names].map(value => make("option", { value })));
 	}
 
-	/** Fills in the form, and looks at { attributes, limit, key, raw }: a key of a limit that was shown, and what is known of its requests. */
+	/** Fills in the form and looks at { attributes, limit, key, raw }: a displayed key of a limit, and the known
+	 * attributes of its requests. */
 	inspect(question) {
 		this.#rows.replaceChildren();
 		for (const [name, value] of question.attributes.length > 0 ? question.attributes : [["", ""]])
@@ -165,13 +170,13 @@ class Inspector {
 		return row;
 	}
 
-	/** Those that have a name. */
+	/** The attributes of the form that have a name. */
 	#attributes() {
 		return [...this.#rows.children].map(row => [...row.querySelectorAll("input")].map(input => input.value.trim()))
 			.filter(([name]) => name !== "");
 	}
 
-	/** What is shown stays until something else is; what comes of itself is not read out. */
+	/** The old result stays until the new one is there. Screen readers do not announce automatic refreshes. */
 	async #look(question, isAgain = false) {
 		this.#stop();
 		this.#asked = question;
@@ -179,7 +184,7 @@ class Inspector {
 		let isRefused = false;
 		try {
 			const elements = await (question.limit === INLINE ? this.#inline(question) : this.#found(question));
-			if (this.#asked !== question) // another question came meanwhile
+			if (this.#asked !== question) // the reader asked another question meanwhile
 				return;
 			this.#stop();
 			this.#say(...elements());
@@ -188,7 +193,7 @@ class Inspector {
 				return;
 			if (fault instanceof Refusal && fault.status === 401)
 				this.#onRefused(fault);
-			if (!isAgain || fault instanceof Refusal) // while the server is away, what was found stays
+			if (!isAgain || fault instanceof Refusal) // while the server does not respond, the last result stays
 				this.#say(...this.#fault(fault));
 			isRefused = fault instanceof Refusal;
 		}
@@ -224,7 +229,7 @@ class Inspector {
 			make("p", {}, make("code", {}, "WEIR.INSPECT ", make("bdi", {}, quoted(key)), " '10/min'"))];
 	}
 
-	/** What happened, above what would happen now. */
+	/** Shows past denials, above the current result. */
 	#past(denials) {
 		return denials.filter(Boolean).map(({ limit, count, error, since }) => make("p", { className: "past" },
 			limit.mode === "enforce" ? "Denied " : "Would have been denied ",
@@ -269,7 +274,7 @@ class Inspector {
 		return countdown.element;
 	}
 
-	/** When one is over, things are no longer as they are shown. */
+	/** When a countdown ends, the result is out of date. */
 	#tick(question) {
 		if (!this.#countdowns.map(countdown => countdown.tick()).every(Boolean))
 			this.#look(question, true);
@@ -286,5 +291,5 @@ class Inspector {
 	}
 }
 
-/** A key as a word of redis-cli, which reads what is between double quotes as C does. */
+/** A key as a word of redis-cli, which reads text in double quotes as C does. */
 const quoted = key => /^[\w:.@/-]+$/.test(key) ? key : `"${key.replaceAll("\"", "\\\"")}"`;

@@ -1,9 +1,10 @@
-// limits.js: a row for each limit, sorted and filtered. Rows that are not on the screen are not drawn: there may be hundreds.
+// limits.js: a row for each limit, sorted and filtered. Rows outside the screen are not drawn, since there may be
+// hundreds.
 "use strict";
 
 const SHARE_SECONDS = 60; // over which the share of denials is computed
 
-/** What a row shows, worked out once for each document. */
+/** The numbers of a row, computed once per document. */
 function numbersOf(limit, series) {
 	const allowed = sumOf(series.allowed, SHARE_SECONDS), rejected = sumOf(series.rejected, SHARE_SECONDS);
 	return {
@@ -16,7 +17,7 @@ function numbersOf(limit, series) {
 	};
 }
 
-// The columns, and by which of them rows can be sorted: the largest first, names and fills the smallest.
+// The columns, and which of them sort rows: largest first, except names and fills, which sort smallest first.
 const COLUMNS = [
 	{ id: "name", name: "Limit", sort: (a, b) => a.limit.name.localeCompare(b.limit.name) },
 	{ id: "spark", name: "Last 2 min", choice: "Busiest", sort: (a, b) => b.numbers.came - a.numbers.came },
@@ -74,7 +75,7 @@ class LimitRow {
 			this.clear();
 	}
 
-	/** Without its chart: the one that is drawn next has the colours and the width of then. */
+	/** Removes the chart. The next one is drawn with the colours and width of that time. */
 	clear() {
 		this.#spark?.end();
 		this.#spark = null;
@@ -115,7 +116,7 @@ class LimitTable {
 	#seen = new IntersectionObserver(entries => this.#see(entries), { root: byId("limits").parentElement, rootMargin: "100px" });
 	#rowOf = new WeakMap();
 
-	/** `onChoose(name)` and `onFilter(text)` are told what a reader does. */
+	/** Calls `onChoose(name)` and `onFilter(text)` when the reader chooses a limit or types a filter. */
 	constructor(onChoose, onFilter) {
 		this.#onChoose = onChoose;
 		for (const column of COLUMNS) {
@@ -133,7 +134,7 @@ class LimitTable {
 			onFilter(this.#filter);
 		});
 		this.#sortBy(this.#column);
-		new ResizeObserver(() => this.restyle()).observe(this.#body); // charts are as wide as there is room
+		new ResizeObserver(() => this.restyle()).observe(this.#body); // charts fill the available width
 	}
 
 	show(live, past) {
@@ -172,7 +173,7 @@ class LimitTable {
 		}
 	}
 
-	/** Puts rows in their order, and hides those that the filter leaves out. */
+	/** Puts rows in order, and hides rows that the filter leaves out. */
 	arrange() {
 		setChildren(this.#body, this.#sorted().filter(row => this.#matches(row.limit)).map(row => row.element));
 		if (this.#filter && this.#body.childElementCount === 0)
@@ -181,7 +182,7 @@ class LimitTable {
 				"No limit has this in its name, key or text.")));
 	}
 
-	/** A row must not move away from under a pointer, or from the keyboard. */
+	/** Whether the pointer or the keyboard focus is on a row. Rows must not move away under it. */
 	#isInUse() {
 		return this.#body.matches(":hover, :has(:focus-visible)");
 	}

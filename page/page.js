@@ -1,7 +1,7 @@
-// page.js: the page: what it requests, what it shows, and what it says when that fails.
+// page.js: connects the parts of the page: requests documents, shows them, and reports failures.
 "use strict";
 
-const KEYS = 10; // of each list of the limit that is chosen
+const KEYS = 10; // per list of the selected limit
 const NARROW = matchMedia("(max-width: 1239px)");
 
 const past = new Past();
@@ -13,7 +13,7 @@ const watch = new Watch(past, { onDocument: show, onRefused: askForToken, onAway
 
 let live = null; // the last document
 let chosen = null; // name of a limit
-let isPartial = false; // there are more limits than a document tells
+let isPartial = false; // the server has more limits than a document holds
 
 // --- what is shown ---------------------------------------------------------------------------------------------------
 
@@ -49,7 +49,7 @@ function showChosen() {
 	showKeys(limit.name);
 }
 
-/** Keys are requested separately, for one limit: those of all limits would be most of the document. */
+/** Keys are requested separately, for one limit. The keys of all limits would be most of the document. */
 async function showKeys(name) {
 	const alone = await ask(`v1/live?seconds=1&keys=${KEYS}&limit=${encodeURIComponent(name)}`).catch(() => null);
 	if (alone && name === chosen) // the watch reports why the server does not respond
@@ -74,7 +74,7 @@ function filter(text) {
 		watch.start();
 }
 
-/** What to do when there is nothing to see. */
+/** Shows what to do when no requests were counted yet. */
 function showEmpty() {
 	const isQuiet = watch.filter === "" && live.limits.every(limit => limit.allowed_total + limit.rejected_total === 0);
 	const place = byId("limits-empty");
@@ -97,7 +97,7 @@ function say(state, text = state) {
 	setText(byId("state"), text);
 }
 
-/** Across the page, with something to do about it; null: all is well. */
+/** Shows a problem across the page, with a button that may fix it. null: no problem. */
 function sayTrouble(text, button, run) {
 	const place = byId("trouble");
 	place.hidden = text === null;
@@ -162,7 +162,7 @@ function restyle() {
 	detail.restyle();
 }
 
-/** Kept for the next time, if the browser keeps anything. */
+/** Stored for the next visit, if the browser stores anything. */
 const theme = {
 	name: "weir-theme",
 	get() {

@@ -1,5 +1,5 @@
-// past.js: the last two minutes of each limit, second by second. The page requests only the seconds that are
-// missing here; an unknown one is null, which charts show as a gap.
+// past.js: the last two minutes of each limit, second by second. The page requests only the seconds that are missing
+// here. An unknown second is null, which charts show as a gap.
 "use strict";
 
 const SECONDS = 120;
@@ -12,20 +12,20 @@ class Past {
 	#limits = new Map();
 	#before = null; // the last document, for totals
 
-	/** What comes next is of other limits: all of it must be requested. */
+	/** Forgets everything, because the next document has other limits, and all seconds must be requested. */
 	forget() {
 		this.#newest = null;
 		this.#limits = new Map();
 	}
 
-	/** How many seconds to request. */
+	/** The number of seconds to request. */
 	missing() {
 		if (this.#newest === null)
 			return SECONDS;
 		return Math.min(SECONDS, Math.ceil((performance.now() - this.#asked) / 1000) + OVERLAP);
 	}
 
-	/** Puts in what a live document tells. */
+	/** Adds the series of a live document. */
 	add(live) {
 		const newest = Math.floor(live.at) - 1;
 		const isSetBack = this.#newest !== null && newest < this.#newest; // the server's clock
@@ -46,7 +46,7 @@ class Past {
 		this.#before = live;
 	}
 
-	/** The seconds that series are of, the oldest first. */
+	/** The seconds of the series, oldest first. */
 	times() {
 		return Array.from({ length: SECONDS }, (_, i) => this.#newest - SECONDS + 1 + i);
 	}
@@ -64,14 +64,14 @@ function turn(series, n) {
 		series[kind].copyWithin(0, n).fill(null, SECONDS - n);
 }
 
-/** The last `seconds` of each. A limit without series had no requests in that time. */
+/** Copies the last `seconds` of each series. A limit without series had no requests in that time. */
 function fillIn(series, told, seconds) {
 	for (const kind of KINDS)
 		for (let back = 1; back <= seconds; back++)
 			series[kind][SECONDS - back] = told ? told[kind].at(-back) ?? null : 0;
 }
 
-/** How much the totals of a limit have grown in a second, if observe is off; null: there is nothing to compare with. */
+/** The growth of a limit's totals in a second, if observe is off. null: no earlier document to compare with. */
 function ratesOf(limit, before, live) {
 	const then = before?.limits.find(({ name }) => name === limit.name), seconds = before ? live.at - before.at : 0;
 	if (!then || seconds <= 0 || live.uptime_s < before.uptime_s)

@@ -1,10 +1,10 @@
-// server.js: calls to the server that has sent this page, and to no other.
+// server.js: requests to the server that sent this page. The page calls no other server.
 "use strict";
 
 const RESPONSE_MS = 10_000; // that a response may take
 const AWAY_MOST_S = 15; // between two tries while the server does not respond
 
-/** The server has responded with an error. */
+/** An error response of the server. */
 class Refusal extends Error {
 	constructor(status, detail) {
 		super(detail);
@@ -12,7 +12,8 @@ class Refusal extends Error {
 	}
 }
 
-/** The token of who looks, which lasts as long as this tab. It is sent in a header alone: addresses are logged and kept. */
+/** The reader's token, which lasts as long as this tab. It is sent only in a header, because URLs are logged and
+ * stored. */
 const token = {
 	name: "weir-token",
 	get() {
@@ -26,8 +27,8 @@ const token = {
 	},
 };
 
-/** The response of the server, as JSON. Paths begin where the page is, which may be behind a proxy. Throws a Refusal, or another
- * error if the server does not respond. */
+/** Returns the server's response, as JSON. Paths are relative to the page, which may be behind a proxy. Throws a
+ * Refusal, or another error if the server does not respond. */
 async function ask(path, method = "GET") {
 	const headers = { Accept: "application/json" };
 	if (token.get() !== null)
@@ -40,16 +41,17 @@ async function ask(path, method = "GET") {
 	throw new Refusal(response.status, problem.detail ?? `the server has responded with ${response.status}`);
 }
 
-/** Requests the live document once a second, while the page is visible and not paused. When the server does not respond,
- * less and less often. `onDocument(document)`, `onRefused(refusal)` and `onAway(what the server says instead, or null)` tell. */
+/** Requests the live document once a second, while the page is visible and not paused. When the server does not
+ * respond, it requests less and less often. It calls `onDocument(document)`, `onRefused(refusal)` and `onAway(what the
+ * server says instead, or null)`. */
 class Watch {
 	#past;
 	#tell;
 	#timer = 0;
 	#isAsking = false;
 	#failures = 0;
-	filter = ""; // of names of limits, by the server
-	#isStopped = false; // by the reader: paused; or by a Refusal, until the token is another one
+	filter = ""; // by names of limits, applied by the server
+	#isStopped = false; // paused by the reader, or by a Refusal until the token changes
 
 	constructor(past, tell) {
 		this.#past = past;
@@ -88,7 +90,7 @@ class Watch {
 			this.#timer = setTimeout(() => this.#ask(), wait_s * 1000);
 	}
 
-	/** Returns for how long to wait. */
+	/** Returns how long to wait. */
 	#fail(fault) {
 		if (fault instanceof Refusal && (fault.status === 401 || fault.status === 403)) {
 			this.stop();

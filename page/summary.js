@@ -8,7 +8,7 @@ const LATENCIES = [
 	["wait", "a wait", "How long a take that waits at the server was held back"],
 ];
 
-/** Rates of two counters between two documents; null if there is nothing to compare with. */
+/** Rates of two counters between two documents. null: no earlier document to compare with. */
 function requestRates(live, before) {
 	const seconds = before ? live.at - before.at : 0;
 	const isSame = seconds > 0 && live.uptime_s >= before.uptime_s;
@@ -16,8 +16,8 @@ function requestRates(live, before) {
 		isSame ? Math.max(0, (live.requests_total[protocol] - before.requests_total[protocol]) / seconds) : null]));
 }
 
-/** Requests of the last second, each counted once: { allowed, rejected, delayed, isRough }. If observe is off these are the
- * decisions of enforced limits, of which a request may meet several. */
+/** Requests of the last second, each counted once: { allowed, rejected, delayed, isRough }. If observe is off, it
+ * counts decisions of enforced limits instead, of which a request may have several. */
 function requestsOf(live, past) {
 	if (live.all)
 		return { ...Object.fromEntries(KINDS.map(kind => [kind, live.all[kind].at(-1)])), isRough: false };
@@ -28,7 +28,7 @@ function requestsOf(live, past) {
 
 const EVICTED_S = 120; // how long the page shows evicted and folded keys
 
-// Each: its name, and what it tells as [number, the rest in small, whether something is wrong].
+// For each tile, its name and its content as [number, small text, whether something is wrong].
 const TILES = [
 	["Requests/s", ({ rates }) => {
 		const protocols = Object.entries(rates);
@@ -74,7 +74,7 @@ class Summary {
 		}
 	}
 
-	/** How many keys were evicted, and folded, lately while this page was open. */
+	/** The numbers of keys that were recently evicted and folded while this page was open. */
 	#lostLately({ at, uptime_s, table: { evicted_total, folded_total } }) {
 		if (this.#before && uptime_s < this.#before.uptime_s)
 			this.#lost = []; // the server was restarted

@@ -1,4 +1,12 @@
-/* canceller.h: ends other threads' waits. */
+/* canceller.h: ends waits of other threads, in limiters, tables and queues.
+ *
+ * Pass a canceller to the calls that wait, and call weir_canceller_cancel when the program shuts down or a client
+ * leaves. Any thread may call the functions below.
+ *
+ *     static struct weir_canceller stop;
+ *
+ *     weir_limiter_wait(mail, 1, WEIR_NEVER, &stop);      returns WEIR_ERR_CANCELLED
+ *     weir_canceller_cancel(&stop);                       when another thread or a signal handler calls this */
 #ifndef WEIR_CANCELLER_H
 #define WEIR_CANCELLER_H
 
@@ -21,6 +29,7 @@ struct weir_canceller {
  * signal handlers. */
 WEIR_API void weir_canceller_cancel(struct weir_canceller *canceller);
 
+/* Returns whether weir_canceller_cancel was called. Safe from any thread and from signal handlers. */
 WEIR_API bool weir_canceller_is_cancelled(const struct weir_canceller *canceller);
 
 #ifdef __cplusplus

@@ -1,7 +1,8 @@
 /* limit.h: a limit as a person states it, and its notation as text.
  *
- * A limit is plain data, and nothing here decides a request. weir_plan_compile (plan.h) checks a limit once and turns
- * it into a plan, which the steps run on. weir_limiter_init (limiter.h) does that for you.
+ * A limit is plain data: copy it as you like, and free nothing. All functions here are pure and may be called from any
+ * thread. None of them decides a request. weir_plan_compile (plan.h) checks a limit once and turns it into a plan,
+ * which the steps run on. weir_limiter_init (limiter.h) and weir_table_add_limit (table.h) do that for you.
  *
  *     RATE [ALGORITHM] [OPTION VALUE]...
  *
@@ -17,9 +18,10 @@
  *     10/s fixed_window count all         denied requests count too
  *
  * RATE is COUNT/PERIOD. A period is ns, us, ms, s, min, hour, day or week, optionally with a number before it: 10/30s,
- * 1/250ms, 500/2day. Other words for these are sec, second, minute, h, hr, d and w, and plurals. m is refused, since it may
- * mean a month. A count may have decimals and is then an exact fraction: 0.5/s is 1/2s, and 2.5/s is 5/2s, a burst of 5
- * unless given. Words are separated by spaces. Options come in any order, once each. Newlines at the end are ignored. */
+ * 1/250ms, 500/2day. Other words for these are sec, second, minute, h, hr, d and w, and plurals. `m` is rejected,
+ * because it may mean a month. A count may have decimals and is then an exact fraction: 0.5/s is 1/2s, and 2.5/s is
+ * 5/2s, a burst of 5 unless given. Words are separated by spaces. Options come in any order, once each. Newlines at the
+ * end are ignored. */
 #ifndef WEIR_LIMIT_H
 #define WEIR_LIMIT_H
 
@@ -37,8 +39,8 @@ enum weir_algorithm {
 	WEIR_SLIDING_COUNTER, /* at most count by estimate: this window plus the weighted previous one */
 };
 
-/* An option that is zero or false has the first meaning in its comment. burst and segments have no such default: start
- * from weir_limit_of, or from text. */
+/* For a bool, the comment gives the meaning of false, then of true. burst and segments have no default: fill a limit
+ * with weir_limit_of, or parse it from text. */
 struct weir_limit {
 	enum weir_algorithm algorithm;
 	uint64_t count;       /* the rate is count per period, an exact fraction; 1 or more */
@@ -77,9 +79,9 @@ static inline struct weir_limit weir_limit_of(enum weir_algorithm algorithm, uin
 	return limit;
 }
 
-/* Parses the notation above from text[0..length). The text needs no NUL and is not kept. WEIR_ERR_SYNTAX: message->at
- * is the position, and the message says what was expected. A text that parses may still be an invalid limit, such as
- * 0/s: weir_plan_compile checks that. */
+/* Parses the notation above from text[0..length). The text needs no NUL, and is not kept. WEIR_ERR_SYNTAX:
+ * ret_message->at is the position, and the message says what was expected. Text that parses may still be an invalid
+ * limit, such as 0/s: weir_plan_compile checks that. */
 WEIR_API int weir_limit_parse(const char *text, size_t length, struct weir_limit *ret_limit,
 			      struct weir_message *ret_message);
 
@@ -88,7 +90,8 @@ WEIR_API int weir_limit_parse(const char *text, size_t length, struct weir_limit
  * text in shortest form prints back to itself. Options that the algorithm does not have are not written. */
 WEIR_API size_t weir_limit_print(const struct weir_limit *limit, char *text);
 
-/* Returns "token_bucket", "leaky_bucket" and so on, for metrics and messages. (The notation says leaky.) */
+/* Returns "token_bucket", "leaky_bucket" and so on, for metrics and messages. The text is constant. (In the notation a
+ * leaky bucket is `leaky`.) */
 WEIR_API const char *weir_algorithm_name(enum weir_algorithm algorithm);
 
 #ifdef __cplusplus

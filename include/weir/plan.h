@@ -1,7 +1,9 @@
 /* plan.h: a limit, checked once and ready to decide.
  *
- * A plan is plain data without pointers. You can copy it, share it between threads and processes, and keep it in a file
- * that only the same version reads. Only weir_plan_compile rejects invalid limits; no step can fail. */
+ * You need plans only for your own stores: limiters, tables and Redis compile them for you. A plan is plain data
+ * without pointers. You can copy it, share it between threads and processes, and write it to a file, as long as the
+ * same version of Weir reads it. Only weir_plan_compile rejects invalid limits. The steps (step.h) then cannot fail.
+ * All functions here are pure and may be called from any thread. */
 #ifndef WEIR_PLAN_H
 #define WEIR_PLAN_H
 
@@ -11,8 +13,8 @@
 extern "C" {
 #endif
 
-/* How a plan decides. weir_plan_compile chooses the kind; several kinds may implement one algorithm. Users need not
- * look at it. */
+/* How a plan decides. weir_plan_compile chooses the kind. Several kinds may implement one algorithm. You need not look
+ * at it. */
 enum weir_kind {
 	WEIR_KIND_BUCKET,   /* token and leaky buckets, smooth */
 	WEIR_KIND_INTERVAL, /* token bucket that refills count tokens at once */
@@ -40,9 +42,9 @@ enum {
 	WEIR_PLAN_DEBT = 1u << 4,      /* set by stores: usage above the burst is reserved; the clock did not go back */
 };
 
-/* Checks the limit and makes its plan. WEIR_ERR_LIMIT: an unknown algorithm; a count, period, burst or number of
- * segments of 0; segments that do not divide the period; or an option of another algorithm. WEIR_ERR_MAXIMUM: see
- * limit.h. The plan is written only on success. */
+/* Checks the limit and makes its plan. Neither points to the other. WEIR_ERR_LIMIT: the algorithm is unknown, the
+ * count, period, burst or number of segments is 0, the segments do not divide the period, or an option belongs to
+ * another algorithm. WEIR_ERR_MAXIMUM: the limit is beyond a maximum (limit.h). */
 WEIR_API int weir_plan_compile(const struct weir_limit *limit, struct weir_plan *ret_plan,
 			       struct weir_message *ret_message);
 

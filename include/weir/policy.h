@@ -1,13 +1,18 @@
 /* policy.h: which limits apply to a request, by its attributes.
  *
- * A policy is read from YAML (docs/reference/policy.md) and never changes. A request is described by attributes such as ip,
- * path or api_key. The policy says which of its limits match the request, and for each the key, the limit or override,
- * and the cost. It decides nothing: weir/guard.h joins a policy and a table.
+ * A policy is read from YAML (docs/reference/policy.md) and never changes. You describe a request by attributes such as ip,
+ * path or api_key. The policy says which of its limits match the request, and for each limit the key, the override if
+ * there is one, and the cost. It decides nothing: guard.h puts a policy in front of a table or a store.
  *
- * Configurations of Envoy's ratelimit service are a second format of policies: one file per domain, with descriptors in
- * it. Requests to such a policy are descriptors, too; see the end.
+ * Policies have a second format: the configuration of Envoy's ratelimit service, with one file per domain and
+ * descriptors in it. Requests to such a policy are descriptors, too: see the end of this header.
  *
- * Functions that only read a policy may be called from any number of threads at once. */
+ * Threads. Any number of threads may use one policy at once, except for weir_policy_free.
+ *
+ * Ownership. Free a policy by weir_policy_free, unless a guard took it. Names and plans that functions return belong to
+ * the policy. Attributes are not kept.
+ *
+ * This is part of libweir-policy, which needs libyaml. */
 #ifndef WEIR_POLICY_H
 #define WEIR_POLICY_H
 
@@ -59,8 +64,8 @@ struct weir_policy_plan {
 	bool is_local;        /* this plan is such a local limit, and applies to nothing else */
 	weir_ns store_budget; /* how long a decision waits for the store at most; 0: the policy does not say */
 	enum weir_policy_store store;
-	/* Of a limit that shapes: how long a server holds back the response of /v1/authorize at most. 0: it does not. The
-	 * library returns the delay and never waits. */
+	/* Of a limit that shapes: how long a server holds back the response of /v1/authorize at most. 0: it does not.
+	 * The library returns the delay and never waits. */
 	weir_ns wait;
 };
 
@@ -78,18 +83,19 @@ struct weir_policy_claim {
 struct weir_policy_answer {
 	struct weir_policy_claim claims[WEIR_POLICY_CLAIMS_MAX]; /* in the order of the file */
 	size_t n;
-	/* No limit matches the request, not even one with `mode: off`. Never true in Envoy's format, where requests without
-	 * a limit are normal. */
+	/* No limit matches the request, not even one with `mode: off`. Never true in Envoy's format, where requests
+	 * without a limit are normal. */
 	bool is_unmatched;
 	char room[16384]; /* for keys */
 };
 
-/* Called for every error, one line each: FILE:LINE:COLUMN: what was found, what would be right. */
+/* Called once per line of a report, without a newline. Errors are reported as FILE:LINE:COLUMN: what was found, what
+ * would be right. The line is valid only during the call. */
 typedef void weir_policy_report(void *context, const char *line);
 
-/* Reads a policy from text. `name` is the file's path. It appears in messages, and files that the policy names are
- * looked up beside it. NULL: the policy may not name files. WEIR_ERR_SYNTAX: the text has errors, or there was no
- * memory; all errors were reported. Then *ret_policy is NULL. */
+/* Reads a policy from text[0..length), which is not kept. `name` is the file's path. It appears in messages, and files
+ * that the policy names are looked up beside it. If `name` is NULL, the policy may not name files. On failure,
+ * *ret_policy is NULL. WEIR_ERR_SYNTAX: the text has errors, or there was no memory. All errors were reported. */
 WEIR_API int weir_policy_read(const char *text, size_t length, const char *name, weir_policy_report *report,
 			      void *context, struct weir_policy **ret_policy);
 
@@ -98,22 +104,30 @@ WEIR_API int weir_policy_read(const char *text, size_t length, const char *name,
 WEIR_API int weir_policy_load(const char *path, weir_policy_report *report, void *context,
 			      struct weir_policy **ret_policy);
 
+/* Frees the policy. No other thread may use it any more. NULL is allowed. */
 WEIR_API void weir_policy_free(struct weir_policy *policy);
 
-/* Finds the limits that apply. `cost` is used for limits that do not say which attribute to take the cost from. A
- * policy in Envoy's format takes the attribute `domain` as the domain, and the other attributes, in their order, as the
- * entries of one descriptor. WEIR_ERR_LIMIT: a cost attribute is not a number, more than WEIR_POLICY_CLAIMS_MAX limits
- * match, the keys do not fit, or a required domain is missing; the message says which. */
+/* Finds the limits that apply to a request. `cost` is used for limits that do not say which attribute to take the cost
+ * from. A policy in Envoy's format takes the attribute `domain` as the domain, and the other attributes, in their
+ * order, as the entries of one descriptor. WEIR_ERR_LIMIT: a cost attribute is not a number, more than
+ * WEIR_POLICY_CLAIMS_MAX limits match, the keys do not fit, or a required domain is missing; the message says which. */
 WEIR_API int weir_policy_match(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
 			       uint64_t cost, struct weir_policy_answer *ret_answer, struct weir_message *ret_message);
 
+/* Returns the number of limits. In Envoy's format every plan is a limit. */
 WEIR_API uint32_t weir_policy_limits(const struct weir_policy *policy);
+
+/* Returns the name of a limit, by its index, or NULL if the index is out of range. The policy owns the name. */
 WEIR_API const char *weir_policy_limit_name(const struct weir_policy *policy, uint32_t limit);
+
+/* Returns the number of plans: limits, overrides and local limits. */
 WEIR_API uint32_t weir_policy_plans(const struct weir_policy *policy);
+
+/* Returns a plan, by its index, or NULL if the index is out of range. The policy owns the plan. */
 WEIR_API const struct weir_policy_plan *weir_policy_plan_of(const struct weir_policy *policy, uint32_t plan);
 
-/* Reports one line per limit: that it matches, with which key and plan, or why it does not match. If none matches, another
- * line says what becomes of the request, and which attribute may be misspelled. */
+/* Reports one line per limit: that it matches, with which key and plan, or why it does not match. If no limit matches,
+ * one more line says what becomes of the request, and which attribute may be misspelled. */
 WEIR_API void weir_policy_explain(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
 				  weir_policy_report *report, void *context);
 
@@ -174,7 +188,7 @@ struct weir_descriptor_claim {
 	uint64_t cost;
 };
 
-/* Large: allocate one per thread. */
+/* The limits that apply to the descriptors of a request. Large: allocate one per thread. */
 struct weir_descriptors_answer {
 	struct weir_descriptor_claim claims[WEIR_DESCRIPTORS_MAX]; /* one for each descriptor */
 	size_t n;

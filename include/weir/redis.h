@@ -15,19 +15,24 @@
  *
  * A script inside Redis makes each decision, on Redis's clock, with the same results as a table (table.h): all
  * algorithms, and several limits together, all or nothing. Processes that use the same prefix, limit name and key share
- * one state. Decisions of many threads are sent together. Each decision waits at most the timeout of the URL, 100 ms by
- * default.
+ * one state. Decisions of many threads are sent together.
  *
- * Redis is across a network, so each function here can fail, in one of two ways:
+ * Redis is across a network, so each call that decides can fail in one of two ways:
  *     WEIR_ERR_UNREACHABLE  the request was not sent: certainly nothing is charged
  *     WEIR_ERR_UNANSWERED   the request was sent, and no reply came in time: it may be charged
  * After repeated failures, or as soon as Redis rejects a call or cannot be reached, a circuit breaker opens: all calls
  * fail at once with UNREACHABLE until a probe succeeds.
  *
- * weir_store_redis (store.h) makes a larger handle: the same calls as for a table, a fallback for when Redis fails, event
- * loops, and a policy in front (guard.h).
+ * weir_store_redis (store.h) makes a larger handle: the same calls as for a table, a fallback for when Redis fails,
+ * event loops, and a policy in front (guard.h).
  *
- * This is a separate library, libweir-redis, because it needs OpenSSL. Its functions may be called from any thread. */
+ * Threads. Any thread may call any function here, except weir_redis_free. Calls that decide block for at most the
+ * timeout of the URL, 100 ms by default. After fork, a child must not use the handle: its thread stays in the parent.
+ *
+ * Ownership. The handle owns its limits. Free it by weir_redis_free. Functions copy URLs, names and limits, and do not
+ * keep keys.
+ *
+ * This is a separate library, libweir-redis, because it needs OpenSSL. */
 #ifndef WEIR_REDIS_H
 #define WEIR_REDIS_H
 
@@ -46,7 +51,8 @@ extern "C" {
 struct weir_redis;
 struct weir_redis_limit;
 
-/* Starts a thread that connects; does not wait for the connection. The URL, ended by a NUL, is one of
+/* Makes a handle and starts a thread that connects. It does not wait for the connection: see weir_redis_wait. The URL,
+ * ended by a NUL, is one of
  *
  *     redis://[user:password@]host[:port][/database][?option=value&...]
  *     rediss://...                             the same with TLS
@@ -58,49 +64,52 @@ struct weir_redis_limit;
  * cannot be used; the message says why. WEIR_ERR_SYSTEM: no memory, or no thread. */
 WEIR_API int weir_redis_new(const char *url, struct weir_redis **ret_redis, struct weir_message *ret_message);
 
-/* Frees everything, including the limits. No other thread may use it any more. NULL is allowed. */
+/* Frees the handle and its limits. No other thread may use them any more. NULL is allowed. */
 WEIR_API void weir_redis_free(struct weir_redis *redis);
 
-/* Waits until Redis is reachable, for at most this duration. WEIR_ERR_UNREACHABLE: not yet, and the message says why.
- * This call is optional: it is for programs that do not want to start without Redis. */
+/* Blocks until Redis is reachable, for at most this duration. This call is optional, for programs that do not want to
+ * start without Redis. WEIR_ERR_UNREACHABLE: not yet, and the message says why. */
 WEIR_API int weir_redis_wait(struct weir_redis *redis, weir_ns at_most, struct weir_message *ret_message);
 
-/* Adds a limit, or finds it. A name has 1 to WEIR_REDIS_NAME_MAX bytes without a colon or control characters: its keys in Redis are named
- * PREFIX NAME:KEY. Sends nothing to Redis. WEIR_ERR_CHANGE: this process already has a different limit of this name.
- * WEIR_ERR_LIMIT: an invalid limit or name. WEIR_ERR_MAXIMUM: the limit does not fit Redis, whose numbers are exact
- * only up to 2^53; the message says what would be right. WEIR_ERR_SYSTEM: no memory. */
+/* Adds a limit, or finds it. A name has 1 to WEIR_REDIS_NAME_MAX bytes, without a colon or control characters. Keys in
+ * Redis are named PREFIX, NAME, a colon and KEY. Sends nothing to Redis. The handle owns the limit. WEIR_ERR_CHANGE:
+ * this process already has a different limit of this name. WEIR_ERR_LIMIT: an invalid limit or name. WEIR_ERR_MAXIMUM:
+ * the limit does not fit Redis, whose numbers are exact only up to 2^53; the message says what would be right.
+ * WEIR_ERR_SYSTEM: no memory. */
 WEIR_API int weir_redis_add_limit(struct weir_redis *redis, const char *name, const struct weir_limit *limit,
 				  const struct weir_redis_limit **ret_limit, struct weir_message *ret_message);
 
-/* The same from a limit in the notation of limit.h, ended by a NUL. WEIR_ERR_SYNTAX, too. */
+/* The same from a limit in the notation of limit.h, ended by a NUL. Also returns WEIR_ERR_SYNTAX. */
 WEIR_API int weir_redis_add_limit_text(struct weir_redis *redis, const char *name, const char *text,
 				       const struct weir_redis_limit **ret_limit, struct weir_message *ret_message);
 
-/* Changes a limit as of now, on Redis's clock. Keys are carried over as weir_table_change_limit describes, when they are
- * next used. Of several processes with different limits of one name, the one that added or changed its limit last
- * decides, for all keys that are stored: verdict.limit tells by which limit a request was decided. WEIR_ERR_CHANGE: the algorithm, an option or
+/* Changes a limit from now on, by Redis's clock. Keys are carried over as weir_table_change_limit describes, when they
+ * are next used. If several processes have different limits of one name, the limit that was added or changed last
+ * decides, for all stored keys. verdict.limit shows which limit decided. WEIR_ERR_CHANGE: the algorithm, an option or
  * the period of a window would change. WEIR_ERR_LIMIT and WEIR_ERR_MAXIMUM as weir_redis_add_limit.
- * WEIR_ERR_UNREACHABLE and WEIR_ERR_UNANSWERED, because Redis may have to be queried for its time. */
+ * WEIR_ERR_UNREACHABLE, WEIR_ERR_UNANSWERED: Redis did not tell its time. */
 WEIR_API int weir_redis_change_limit(struct weir_redis *redis, const struct weir_redis_limit *limit,
 				     const struct weir_limit *to, struct weir_message *ret_message);
 
-/* Decides whether a request of this cost may go now, and charges the key if so. step.h describes each operation. */
+/* Decides whether a request of this cost may go now, and charges the key if so. Blocks, as do all calls below that
+ * decide. step.h describes each operation. WEIR_ERR_UNREACHABLE, WEIR_ERR_UNANSWERED: see above. */
 WEIR_API int weir_redis_take(struct weir_redis *redis, const struct weir_redis_limit *limit, const void *key,
 			     size_t key_length, uint64_t cost, struct weir_verdict *ret_verdict);
 
-/* Charges as many units as are left, at most cost: verdict.granted. */
+/* Charges as many units as are left, at most cost. Their number is verdict.granted. */
 WEIR_API int weir_redis_upto(struct weir_redis *redis, const struct weir_redis_limit *limit, const void *key,
 			     size_t key_length, uint64_t cost, struct weir_verdict *ret_verdict);
 
-/* Returns the verdict that take would give; charges nothing. */
+/* Returns the verdict that weir_redis_take would give, and charges nothing. */
 WEIR_API int weir_redis_peek(struct weir_redis *redis, const struct weir_redis_limit *limit, const void *key,
 			     size_t key_length, uint64_t cost, struct weir_verdict *ret_verdict);
 
-/* Gives back n units, at most what is used. */
+/* Gives back n units, at most what is used. The verdict is always allowed. */
 WEIR_API int weir_redis_refund(struct weir_redis *redis, const struct weir_redis_limit *limit, const void *key,
 			       size_t key_length, uint64_t n, struct weir_verdict *ret_verdict);
 
-/* Clears what the key has used: it is like a new key. ret_was_stored, unless NULL, says whether any was stored. */
+/* Clears what the key has used, so that it is like a new key. ret_was_stored may be NULL. It says whether anything was
+ * stored. */
 WEIR_API int weir_redis_reset(struct weir_redis *redis, const struct weir_redis_limit *limit, const void *key,
 			      size_t key_length, bool *ret_was_stored);
 
@@ -113,13 +122,13 @@ struct weir_redis_claim {
 };
 
 /* Decides n claims together, 1 to WEIR_REDIS_CLAIMS_MAX, as weir_table_decide does. The request is allowed only if all
- * limits allow it; if one denies it, nothing is charged. Here no other decision can come in between. verdicts, unless
- * NULL, gets one verdict per claim. WEIR_ERR_LIMIT: n is out of range. */
+ * limits allow it. If one denies it, nothing is charged. In Redis no other decision can come in between. verdicts has
+ * room for n, or is NULL. WEIR_ERR_LIMIT: n is out of range. */
 WEIR_API int weir_redis_decide(struct weir_redis *redis, const struct weir_redis_claim *claims, size_t n,
 			       struct weir_verdict *verdicts, struct weir_decision *ret_decision);
 
-/* Takes n independent claims, 1 to WEIR_REDIS_BATCH_MAX, in order and in one call. Either all of them were sent, or
- * none. WEIR_ERR_LIMIT: n is out of range. */
+/* Takes n independent claims, 1 to WEIR_REDIS_BATCH_MAX, in order and in one call. Either all of them are sent, or
+ * none. ret_verdicts has room for n. WEIR_ERR_LIMIT: n is out of range. */
 WEIR_API int weir_redis_take_batch(struct weir_redis *redis, const struct weir_redis_claim *claims, size_t n,
 				   struct weir_verdict *ret_verdicts);
 
@@ -132,6 +141,7 @@ struct weir_redis_status {
 	char last_error[256]; /* the last error, for people; empty: none yet */
 };
 
+/* Fills in the status. Does not send anything to Redis. */
 WEIR_API void weir_redis_status(struct weir_redis *redis, struct weir_redis_status *ret_status);
 
 #ifdef __cplusplus

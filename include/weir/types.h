@@ -1,14 +1,20 @@
-/* types.h: the types that every other header uses, and the one list of errors.
+/* types.h: the types that every other header uses, the one list of errors, and the rules that hold for all functions.
  *
- * Times are nanoseconds since the Unix epoch. Durations are nanoseconds, too. Both are unsigned 64-bit numbers, and
- * every value is legal: sums saturate, they never wrap.
+ * Time. Instants are nanoseconds since the Unix epoch. Durations are nanoseconds, too. Both are unsigned 64-bit
+ * numbers, and every value is legal: sums saturate and never wrap.
  *
- * A denial is a result, not an error. Functions that decide return a verdict. Functions that can fail return one of the
- * codes below, 0 or negative.
+ * Errors. A denial is a result, not an error: functions that decide return a verdict. Functions that can fail return
+ * WEIR_OK (0) or one of the negative codes below. Only WEIR_ERR_SYSTEM leaves a reason in errno.
  *
- * A pointer must not be NULL, unless its comment says that it may be. Functions that take a message, and those that read
- * policies, return WEIR_ERR_NULL, and the message names the argument. The others decide or wait, and do not check: a NULL
- * there ends the program. Text and lists of length 0 may be NULL. */
+ * Outputs. An argument named ret_ is an output. It is written only on success, except ret_message, which is written
+ * only on failure. Comments name other exceptions.
+ *
+ * Ownership. weir_..._new allocates, and weir_..._free gives that back. weir_..._init works in memory that you provide.
+ * Functions copy limits, names and text. Comments say so where one keeps a pointer.
+ *
+ * NULL. A pointer must not be NULL, unless its comment says that it may be. Functions that take a message, and
+ * functions that read policies, return WEIR_ERR_NULL, and the message names the argument. All other functions decide or
+ * wait, and do not check: NULL crashes the program there. Text and lists of length 0 may be NULL. */
 #ifndef WEIR_TYPES_H
 #define WEIR_TYPES_H
 
@@ -64,11 +70,13 @@ enum weir_error {
 #undef WEIR_ERROR_ENUM
 };
 
-/* Returns the meaning of a code in a few words. Never NULL, also for a number that is not a code. */
+/* Returns the meaning of a code in a few words. The text is constant. The result is never NULL, even for a number that
+ * is not a code. */
 WEIR_API const char *weir_strerror(int error);
 
-/* Why a call failed, for people: what was wrong, where, and what would be right. Functions that take a message accept
- * NULL, fill it only when they fail, and always end the text with a NUL. Text that does not fit is cut. */
+/* Why a call failed, for people: what was wrong, where, and what would be right. You provide the memory, or pass NULL
+ * if you do not want the text. Functions fill it only when they fail, and always end the text with a NUL. Text that
+ * does not fit is cut. */
 struct weir_message {
 	size_t at; /* offset in bytes of the error in the text that was parsed; 0 if there was no text */
 	char text[240];

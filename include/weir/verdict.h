@@ -1,4 +1,6 @@
-/* verdict.h: the decision on one request, and a reservation of a bucket. */
+/* verdict.h: the decision on one request, and a reservation of a bucket.
+ *
+ * All types here are plain data: copy them as you like, and free nothing. */
 #ifndef WEIR_VERDICT_H
 #define WEIR_VERDICT_H
 
@@ -11,7 +13,7 @@ extern "C" {
 /* Durations count from the `now` of the call, are rounded up to whole nanoseconds and saturate at 2^64-1. */
 struct weir_verdict {
 	bool allowed;        /* allowed and charged (peek: would be allowed) */
-	bool never;          /* denied, and no wait will help: the cost exceeds the most that the limit ever has */
+	bool never;          /* denied, and no wait will help: the cost exceeds `limit`, the most there can be */
 	uint64_t limit;      /* the most there can be: burst of a bucket, count of a window */
 	uint64_t remaining;  /* whole units left after the decision (peek: left now) */
 	uint64_t granted;    /* units charged: the cost, or less from an `upto` call; 0 if denied (peek: 0) */
@@ -21,15 +23,15 @@ struct weir_verdict {
 	weir_ns delay;       /* shaping leaky bucket: until departure. reservation: until it may act. others: 0 */
 };
 
-/* What is left of a limit as an exact number: units + parts/of, in lowest terms. Smooth buckets refill by parts of a unit. All
- * other algorithms have whole units: parts is 0 and of is 1. */
+/* What is left of a limit as an exact number: units + parts/of, in lowest terms. Smooth buckets refill by parts of a
+ * unit. All other algorithms count whole units: parts is 0, and of is 1. */
 struct weir_tokens {
 	uint64_t units;     /* the same as remaining in a verdict */
 	uint64_t parts, of; /* parts < of */
 };
 
-/* A reservation: a bucket has charged it, and its tokens may still have to flow in. Keep it if you may want to
- * cancel it. It needs no freeing. */
+/* A reservation: the bucket has charged it, and its tokens may still have to flow in. Keep it if you may want to cancel
+ * it. */
 struct weir_reservation {
 	uint64_t cost;  /* 0 if it was denied, or after it was cancelled */
 	weir_ns act_at; /* the instant from which it may act */

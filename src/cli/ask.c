@@ -136,8 +136,8 @@ static int read_wait(struct arguments *arguments)
 	return GO_ON;
 }
 
-/* Where the value of an option goes. NULL: unknown option, which is compared with the known ones, or an option without a
- * value. */
+/* Where the value of an option goes. NULL: unknown option, which is compared with the known ones, or an option without
+ * a value. */
 static const char **place_of(struct arguments *arguments, const char *option, struct weir__nearest *nearest)
 {
 	const struct {
@@ -312,7 +312,7 @@ static int read_password(const struct arguments *arguments, char memory[WEIR__PA
 
 /* --- the request ------------------------------------------------------------------------------------------------ */
 
-/* Sends COST always, so that an attribute may also be named cost. */
+/* Always sends COST, so that an attribute may also be named cost. */
 static size_t words_of_attributes(const struct arguments *arguments, struct weir__resp_slice words[WORDS_MAX])
 {
 	const char *const cost = arguments->cost ? arguments->cost : "1";

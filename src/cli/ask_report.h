@@ -20,7 +20,7 @@ const struct weir__resp_token *weir__ask_report_member(const struct weir__resp_t
 /* Writes one element of an array as JSON. */
 void weir__ask_report_element(struct weir__json *json, const struct weir__resp_token *value);
 
-/* Prints the reply to standard output. `asked` is the requested cost, to print "granted of asked", or 0 to leave it
+/* Prints the reply to standard output. `asked` is the requested cost, printed as "granted of asked". 0 leaves it
  * out. */
 void weir__ask_report(const struct weir__resp_token *answer, const struct weir__ask_words *words, uint64_t asked,
 		      bool is_json);

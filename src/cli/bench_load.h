@@ -23,7 +23,7 @@ struct weir__bench_plan {
 #define WEIR__BENCH_KEY "key:000000000000"
 
 struct weir__bench_result {
-	uint64_t answers, errors; /* error replies count as answers, too */
+	uint64_t answers, errors; /* includes error replies */
 	uint64_t elapsed_ns;
 	struct weir__histogram latency_ns;       /* from sending a pipeline to reading each reply to it */
 	char first_error[WEIR__BENCH_TEXT_SIZE]; /* the first error reply of the server */

@@ -1,7 +1,7 @@
 /* check_config.c: weir check-config: lists all errors of settings and policies, without a server.
  *
- * What reads them reports lines, FILE:LINE:COLUMN: MESSAGE. For --json they are taken apart again: the form of these lines is a
- * promise to editors, too. */
+ * The readers of settings and policies report lines, FILE:LINE:COLUMN: MESSAGE. For --json these lines are parsed
+ * again. Their form is stable, since editors parse it, too. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -112,7 +112,7 @@ static void print_diagnostic(struct weir__json *json, const char *path, const ch
 	weir__json_close(json, '}');
 }
 
-/* Standard input is called - here. The lines have no control characters but these newlines. */
+/* Standard input is called "-". The only control characters in the lines are their newlines. */
 static void print_diagnostics(struct check *check, const char *path, char *text)
 {
 	const size_t length = strlen(standard_input);
@@ -130,7 +130,7 @@ static void print_diagnostics(struct check *check, const char *path, char *text)
 	}
 }
 
-/* Reads a policy and prints what is wrong with it. */
+/* Reads a policy and prints its errors. */
 static struct weir_policy *read_policy(struct check *check, const char *path, char apart[WEIR__POLICY_PATH_SIZE])
 {
 	char *text = NULL;
@@ -180,7 +180,7 @@ static void print_unmatched(struct check *check, bool denies)
 		printf("  %s\n", line);
 }
 
-/* What becomes of keys if the policy replaces the old one. */
+/* Prints what happens to keys if the policy replaces the old one. */
 static bool compare(struct check *check, const struct weir_policy *policy)
 {
 	struct comparison comparison = { .json = check->is_json ? &check->json : NULL };

@@ -1,5 +1,5 @@
-/* demo.c: the five algorithms side by side. Reads the arguments and paces the run. demo_traffic.c makes the decisions;
- * demo_screen.c draws them in a terminal, demo_report.c prints them elsewhere. */
+/* demo.c: the five algorithms side by side. Reads the arguments and paces the run. demo_traffic.c makes the decisions.
+ * demo_screen.c draws them in a terminal, and demo_report.c prints them elsewhere. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -146,7 +146,7 @@ static enum weir__link_result say_hello(struct weir__link *link, const char *use
 	return fail(link, WEIR__LINK_FAILED, "the server says: %.*s", (int)answer->text.length, answer->text.bytes);
 }
 
-/* A server that does not know the command answers maps anyway, as it did before there was a choice. */
+/* An older server, which does not know the command, always replies with maps. */
 static enum weir__link_result ask_for_maps(struct weir__link *link)
 {
 	const struct weir__resp_slice words[] = { word("WEIR.REPLIES"), word("MAP") };

@@ -1,5 +1,5 @@
-/* link.h: a client connection to a server that sends one request at a time and waits for the reply. It uses RESP3
- * and asks the server for maps, which name their members. */
+/* link.h: a client connection to a server that sends one request at a time and waits for the reply. It uses RESP3 and
+ * requests maps, which name their members. */
 #ifndef WEIR_CLI_LINK_H
 #define WEIR_CLI_LINK_H
 
@@ -23,7 +23,8 @@ enum weir__link_result {
 	WEIR__LINK_FAILED, /* no server, no reply in time, or the server does not speak RESP3 */
 };
 
-/* The server to use if --at is not given: WEIR_AT from the environment if it is set and not empty, else WEIR__LINK_HERE. */
+/* The server to use if --at is not given: WEIR_AT from the environment if it is set and not empty, else
+ * WEIR__LINK_HERE. */
 #define WEIR__LINK_HERE "127.0.0.1:6380"
 const char *weir__link_default(void);
 

@@ -1,4 +1,4 @@
-/* main.c: the one binary, `weir`. Each subcommand has a file of its own and a row in the table below. */
+/* main.c: the one binary, `weir`. Each subcommand has its own file, and a row in the table below. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static int run(int argc, char **argv)
 	return 2;
 }
 
-/* weir help table get is weir table get --help. */
+/* `weir help table get` is the same as `weir table get --help`. */
 static int help_of(int argc, char **argv)
 {
 	char tell_more[] = "--help";

@@ -13,7 +13,7 @@
 #include "os/monotonic.h"
 
 enum {
-	PAGE = 50, /* limits that WEIR.LIMITS answers at once */
+	PAGE = 50, /* limits per reply of WEIR.LIMITS */
 	RELOAD_MS = 60000,
 	PAUSE_MS = 10,
 	INFO_MAX = 4096,

@@ -32,7 +32,8 @@ static bool is_known(const char *name, size_t length)
 	return weir__settings_find(small, length) != NULL;
 }
 
-/* An unknown variable may be a misspelt setting, or belong to another program. So it is a warning, and the server starts. */
+/* An unknown variable may be a misspelt setting, or belong to another program. So it is a warning, and the server
+ * starts. */
 static void warn(const struct weir__settings *settings, FILE *out)
 {
 	weir__settings_warn_of_old_names(settings, out);
@@ -52,7 +53,8 @@ static void print_version(FILE *out)
 	fputs("weir " WEIR_VERSION "\n", out);
 }
 
-/* Prints the page that a flag such as --help wants, whatever the other flags are. Returns false if there is no such flag. */
+/* Prints the page that a flag such as --help wants, whatever the other flags are. Returns false if no flag wants a
+ * page. */
 static bool print_page(int argc, char **argv)
 {
 	static const struct {

@@ -1,6 +1,6 @@
 /* serve_help.c: the settings as pages: --help, the man page and docs/reference/settings.md, from the same rows and paragraphs.
  *
- * In texts, what a person would type stands between backticks: bold in the man page, left out in --help. */
+ * In texts, words that a person would type are between backticks: bold in the man page, plain in --help. */
 #include "cli/serve_help.h"
 
 #include <ctype.h>
@@ -11,7 +11,7 @@
 
 enum { HELP_WIDTH = 88, MARKDOWN_WIDTH = 120, TEXTS = 5, FLAG_SIZE = 64 };
 
-/* A section of the pages; --help leaves them out. The last one is about users. */
+/* A section of the pages. --help leaves sections out. The last one is about users. */
 struct section {
 	const char *title, *head; /* in the man page, in markdown */
 	const char *texts[TEXTS];

@@ -82,7 +82,7 @@ static void tell_where(const char *where)
 	printf("-p %s", colon ? colon + 1 : "6380");
 }
 
-/* The first user with a password or, for HTTP, with a token. NULL: there is none. */
+/* The first user with a password or, for HTTP, with a token. NULL: none. */
 static const struct weir__user *find_user(const struct weir__users *users, bool has_token)
 {
 	for (size_t i = 0; i < users->n; i++)
@@ -94,7 +94,7 @@ static const struct weir__user *find_user(const struct weir__users *users, bool 
 struct suggestions {
 	const struct weir__server_started *started;
 	bool has_begun;
-	bool is_redis; /* by redis-cli; else by weir itself, which is there in any case */
+	bool is_redis; /* by redis-cli; else by weir itself, which is always installed */
 	const struct weir__user *user;
 	const char *at;
 };
@@ -186,7 +186,7 @@ static void suggest_http(struct suggestions *suggestions, const char *at, const 
 	puts("'");
 }
 
-/* Users come from the configuration file alone. */
+/* Users come only from the configuration file. */
 static void tell_secrets(const struct suggestions *suggestions, const struct weir__user *token_user)
 {
 	const char *const config = suggestions->started->settings->config;
@@ -200,7 +200,7 @@ static void tell_secrets(const struct suggestions *suggestions, const struct wei
 		printf("     set TOKEN to the token of %s, from %s\n", token_user->name, config);
 }
 
-/* NULL: there are no users, and everybody may. */
+/* `user` NULL: the server has no users, so every client may. */
 static bool may_inspect(const struct weir__user *user)
 {
 	return user == NULL || (user->roles & weir__operation_roles(WEIR__OP_INSPECT)) != 0;

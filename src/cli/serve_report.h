@@ -4,7 +4,7 @@
 
 #include "server/server.h"
 
-/* On standard output, for people; or as lines of JSON if the log has that format. */
+/* Prints to standard output, for people, or as lines of JSON if the log has that format. */
 void weir__serve_report(const struct weir__server_started *started);
 
 #endif

@@ -1,5 +1,5 @@
 /* table.c: inspects shared tables and table files while other processes use them. Reads the arguments, finds the table,
- * limit and key, and reports what is missing; table_report.c prints the results. It attaches like any process. It never
+ * limit and key, and reports what is missing. table_report.c prints the results. It attaches like any process. It never
  * creates a table or adds a limit, counts nothing, and never blocks the processes that use the table. Opening a file
  * that no process uses recovers the file, as any first open does. */
 #include <errno.h>
@@ -76,7 +76,7 @@ static void complain(const char *before, const char *bytes, const char *after)
 	fprintf(stderr, "%s\n", after);
 }
 
-/* A message of the library may quote names and what other processes wrote into the table. */
+/* Prints a message of the library, which may quote names and bytes that other processes wrote into the table. */
 static void pass_on(const struct weir_message *why, const char *after)
 {
 	fputs("weir table: ", stderr);

@@ -15,7 +15,7 @@ struct weir__limit_rows {
 	size_t n;
 };
 
-/* Returns false if there is no memory. Limits that are added meanwhile may be missing. */
+/* Returns false if memory runs out. Limits that are added meanwhile may be missing. */
 bool weir__limit_rows_init(struct weir__limit_rows *limits, const struct weir_table *table);
 
 void weir__limit_rows_fini(struct weir__limit_rows *limits);

@@ -15,8 +15,8 @@ struct weir__key_report {
 	weir_ns now;
 };
 
-/* Prints everything about a table that was opened by this name. Returns false if there is no memory for its limits;
- * nothing is printed then. */
+/* Prints everything about a table that was opened by this name. Returns false, and prints nothing, if memory for its
+ * limits runs out. */
 bool weir__table_report_info(struct weir_table *table, const char *name, const struct weir__memory_status *status,
 			     bool is_json);
 

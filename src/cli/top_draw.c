@@ -304,7 +304,7 @@ static void add_fill(struct weir__top_text *text, int fill, unsigned width)
 	weir__top_text_right(text, digits, 5); /* up to 100%, with a blank before it */
 }
 
-/* What a limit that is not enforced denies, it only would deny. */
+/* A limit that is not enforced only would deny, so its count has another colour. */
 static const char *colour_of_denied(const struct weir__top_limit *limit)
 {
 	return strcmp(limit->mode, "enforce") == 0 ? RED : YELLOW;
@@ -441,7 +441,8 @@ static void add_keys_title(struct weir__top_text *text, const struct style *styl
 	add_words(text, view->keys_for_s > 0 ? words : "denied most");
 }
 
-/* On a narrow screen there is one list: the keys that are denied most or, if none are, those that ask most. */
+/* A narrow screen has one list: the keys that are denied most or, if none is denied, the keys with the most
+ * requests. */
 static const struct weir__top_busy_keys *narrow_keys(const struct weir__top_view *view)
 {
 	return view->denied.n > 0 ? &view->denied : &view->busy;

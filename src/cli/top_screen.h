@@ -14,7 +14,7 @@ enum {
 	WEIR__TOP_COLUMNS_LEAST = 20,
 };
 
-/* Large; the program has one. */
+/* Large: the program has one. */
 struct weir__top_screen {
 	bool is_utf8, is_coloured;
 	unsigned columns, rows;

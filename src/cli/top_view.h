@@ -15,7 +15,7 @@ enum {
 	WEIR__TOP_NAME_SIZE = 256,
 };
 
-/* A limit. Names are as the server sent them; escape them before they go to a terminal. */
+/* A limit. Names are as the server sent them. Escape them before printing to a terminal. */
 struct weir__top_limit {
 	char name[WEIR__TOP_NAME_SIZE], mode[16], algorithm[32], limit[128], key[WEIR__TOP_NAME_SIZE];
 	uint64_t allowed, rejected, delayed; /* in the last WEIR__TOP_RATE_SECONDS */
@@ -93,7 +93,7 @@ struct weir__top_view {
 	char filter[64];
 };
 
-/* Reads a full document. Returns false if it is not one; the view is unchanged then. */
+/* Reads a full document. Returns false, and leaves the view unchanged, if it is not one. */
 bool weir__top_view_read(struct weir__top_view *view, const char *json, size_t length);
 
 /* Reads a document of the selected limit alone and takes its keys. Returns false as above. */

@@ -1,4 +1,4 @@
-/* algorithm.h: what each kind of plan must provide; step.c builds the public steps from it.
+/* algorithm.h: the functions that each kind of plan must provide. step.c builds the public steps from them.
  *
  * `state` points to weir_plan_state_size bytes. Functions with a const state change nothing, and may be called only
  * after `notice` at the same now. */
@@ -30,8 +30,8 @@ struct weir__algorithm {
 
 	void (*refund)(const struct weir_plan *plan, void *state, weir_ns now, uint64_t n);
 
-	/* Gives back up to n units of one charge, and returns how many. n is at most the cost of the charge. Call it
-	 * after notice. */
+	/* Gives back up to n units of one charge, and returns their number. n is at most the cost of the charge. Call
+	 * it after notice. */
 	uint64_t (*undo)(const struct weir_plan *plan, void *state, weir_ns now, const struct weir__charge *charge,
 			 uint64_t n);
 

@@ -17,8 +17,8 @@ int weir__argument_null(const char *function, const char *argument, struct weir_
 int weir__argument_memory(const void *memory, size_t size, size_t needed, size_t align, const char *what,
 			  struct weir_message *ret_message);
 
-/* Checks the name of a limit: 1 to `most` bytes, which are not control characters. They would change what terminals and
- * logs show. message->at is where the first one is. WEIR_ERR_LIMIT. */
+/* Checks the name of a limit: 1 to `most` bytes, without control characters, which would change what terminals and logs
+ * show. message->at is the position of the first control character. WEIR_ERR_LIMIT. */
 int weir__argument_name(const char *name, size_t most, struct weir_message *ret_message);
 
 #endif

@@ -39,10 +39,10 @@ static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint6
 	weir__state_set_wide(state, full_at);
 }
 
-/* Without the charge, the bucket would have been fuller since, and full at most. So the tokens that have refilled since
- * the charge may be lost without it, and are not given back. What is given back then leaves the bucket exactly as it
- * would be if the charge had been that much smaller. It need not be a whole number of units: the rest of the last unit has
- * refilled by itself, so that unit counts as given back. */
+/* Without the charge, the bucket might have been full meanwhile, and tokens that have refilled since would have been
+ * lost. So those tokens are not given back. Then the bucket is exactly as if the charge had been that much smaller. The
+ * amount need not be a whole number of units: the rest of the last unit has refilled, so that unit counts as given
+ * back. */
 static uint64_t undo(const struct weir_plan *plan, void *state, weir_ns now, const struct weir__charge *charge,
 		     uint64_t n)
 {
@@ -60,9 +60,9 @@ static uint64_t undo(const struct weir_plan *plan, void *state, weir_ns now, con
 	return (uint64_t)weir__div_up(given, plan->period);
 }
 
-/* In tokens, used' = min(used, burst, burst') + max(0, used - burst). The result is rounded up to the new unit of 1/count
- * ns. A bucket with more usage than its burst, and without reservations, is empty, and its clock is behind the state; it
- * stays behind by as much. */
+/* In tokens, used' = min(used, burst, burst') + max(0, used - burst). The result is rounded up to the new unit of
+ * 1/count ns. A bucket with more usage than its burst, and without reservations, is empty, and its clock is behind the
+ * state. It stays behind by as much. */
 static void convert(const struct weir_plan *from, const struct weir_plan *to, void *state, weir_ns now)
 {
 	const weir__u128 duration = weir__bucket_duration(from);

@@ -2,9 +2,9 @@
  *
  * The state is one 128-bit number: the instant at which the bucket is full again, in units of 1/count ns, where
  * count/period is the rate in lowest terms. In these units a token takes exactly `period`, so no step rounds and no
- * decision divides. Only a change of the rate rounds, because a new count is a new unit: the usage is rounded up by less
- * than one of the new units. If the instant has passed, the bucket is full; 0 means nothing is used.
- * The reasons are in docs/internals/core.md. */
+ * decision divides. Only a change of the rate rounds, because a new count is a new unit: the usage is rounded up by
+ * less than one of the new units. If the instant has passed, the bucket is full. 0 means that nothing is used. The
+ * reasons are in docs/internals/core.md. */
 #ifndef WEIR_CORE_BUCKET_H
 #define WEIR_CORE_BUCKET_H
 

@@ -62,8 +62,9 @@ static void refund(const struct weir_plan *plan, void *state_, weir_ns now, uint
 		state->hi -= n;
 }
 
-/* As for a smooth bucket, with the refills after the charge. The bucket may have been full since, and its intervals have
- * started anew. Counted back from the current interval, there are at least as many starts as there were refills. */
+/* As for a smooth bucket, with the refills after the charge. The bucket may have been full since, and its intervals
+ * have started again. Counted back from the current interval, there are at least as many starts as there were
+ * refills. */
 static uint64_t undo(const struct weir_plan *plan, void *state, weir_ns now, const struct weir__charge *charge,
 		     uint64_t n)
 {
@@ -78,7 +79,8 @@ static uint64_t undo(const struct weir_plan *plan, void *state, weir_ns now, con
 	return n;
 }
 
-/* As in bucket.c: keeps what is missing, cut to the new burst, and all that reservations owe beyond the old one. */
+/* As in bucket.c: keeps what is used, cut to the new burst, and all usage beyond the old burst, which reservations
+ * caused. */
 static void convert(const struct weir_plan *from, const struct weir_plan *to, void *state_, weir_ns now)
 {
 	const uint64_t missing_max = to->flags & WEIR_PLAN_SLIM ? WEIR__SLIM_HI_MAX : UINT64_MAX;

@@ -97,7 +97,7 @@ static weir_ns unit_of(const struct word *word)
 	return 0;
 }
 
-/* Words that people use, and whose length is not known. */
+/* Rejects words that people use for periods of unknown length. */
 static int refuse_period(const struct parser *parser, const struct word *word, const struct word *unit)
 {
 	if (is(unit, "m"))
@@ -109,7 +109,7 @@ static int refuse_period(const struct parser *parser, const struct word *word, c
 	return refuse(parser, word, "unknown period; use ns, us, ms, s, min, hour, day or week, as in 10/30s");
 }
 
-/* A number, 1 if there is none, and a unit. The period is `times` as long. */
+/* Parses an optional number, 1 by default, and a unit. The period is `times` as long. */
 static int parse_period(const struct parser *parser, const struct word *word, uint64_t times, weir_ns *ret_period)
 {
 	uint64_t number = 1;
@@ -126,8 +126,8 @@ static int parse_period(const struct parser *parser, const struct word *word, ui
 	return WEIR_OK;
 }
 
-/* Reads the decimals of a count, which follow a point, and makes a fraction of both: 2.5 is 5 in 2 periods. Returns how many
- * bytes they are with the point, or 0 if there are none or the fraction is too large. */
+/* Reads the decimals of a count, which follow a point, and makes a fraction of both: 2.5 is 5 in 2 periods. Returns
+ * their length in bytes, with the point, or 0 if there are none or the fraction is too large. */
 static size_t read_decimals(const struct word *word, uint64_t *count, uint64_t *ret_periods)
 {
 	uint64_t number = *count, periods = 1;

@@ -1,7 +1,7 @@
 /* log.c: sliding logs.
  *
- * Decisions are made at `now` or at the newest event, whichever is later. A clock that is a little behind thus gets the
- * same decision as at the newest event, and what it charges is recorded with that event. */
+ * Decisions are made at `now` or at the newest event, whichever is later. So a clock that is a little behind gets the
+ * same decision as at the newest event, and its charge is recorded with that event. */
 #include "core/log.h"
 
 #include "core/algorithm.h"
@@ -29,7 +29,7 @@ static weir_ns newest(const struct weir_plan *plan, const struct weir__log *log)
 
 typedef bool predicate(const struct weir__event *event, uint64_t a, uint64_t b);
 
-/* The event still counts at `when`, which is not before the newest event. */
+/* Whether the event still counts at `when`, which is not before the newest event. */
 static bool is_live(const struct weir__event *event, weir_ns when, weir_ns period)
 {
 	return when - event->at < period;
@@ -41,7 +41,7 @@ static bool is_after(const struct weir__event *event, weir_ns when, uint64_t unu
 	return event->at > when;
 }
 
-/* Up to and including this entry, at least `units` were recorded since the running total was `start`. */
+/* Whether at least `units` were recorded, up to and including this entry, since the running total was `start`. */
 static bool frees(const struct weir__event *event, uint64_t start, uint64_t units)
 {
 	return event->total - start >= units;
@@ -202,8 +202,8 @@ static void refund(const struct weir_plan *plan, void *state, weir_ns now, uint6
 	}
 }
 
-/* A charge by a clock that was a little behind was recorded with a slightly later event. When the charge no longer
- * counts, such an event may belong to another charge. */
+/* A charge by a clock that was a little behind was recorded with a slightly later event. When the charge does not count
+ * any more, such an event may belong to another charge. */
 static uint64_t undo(const struct weir_plan *plan, void *state, weir_ns now, const struct weir__charge *charge,
 		     uint64_t n)
 {

@@ -2,7 +2,7 @@
  *
  * State: a header, then a ring of plan->room entries in order of time, oldest first. Events of the same instant share
  * an entry. An entry holds the running total of units up to and including its own, so that the sum over any range is
- * one subtraction. Totals may wrap; differences stay right. */
+ * one subtraction. Totals may wrap. Their differences stay right. */
 #ifndef WEIR_CORE_LOG_H
 #define WEIR_CORE_LOG_H
 

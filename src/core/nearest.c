@@ -3,7 +3,8 @@
 
 #include <stdbool.h>
 
-/* Scores: two per edit, one more if the first letter differs. The beginning of a word has a score of its own. */
+/* Scores: two per edit, one more if the first letter differs. A word that is the beginning of another has a fixed
+ * score. */
 enum { LENGTH_MAX = 32, PER_EDIT = 2, CLOSE_MAX = 2 * PER_EDIT, BEGINNING = CLOSE_MAX - 1, BEGINNING_MIN = 2 };
 
 struct weir__nearest weir__nearest_of(const char *word, size_t length)
@@ -16,8 +17,8 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Edits that turn a[0..n) into b[0..m), both at most LENGTH_MAX long. A swap of two letters that are no longer neighbours in the
- * original counts as two edits. */
+/* Edits that turn a[0..n) into b[0..m), both at most LENGTH_MAX long. A swap of two letters that are no longer
+ * neighbours in the original counts as two edits. */
 static size_t edits(const char *a, size_t n, const char *b, size_t m)
 {
 	size_t rows[3][LENGTH_MAX + 1];

@@ -1,4 +1,4 @@
-/* nearest.h: the known word that a misspelt one probably means, for messages that ask "did you mean?". */
+/* nearest.h: finds the known word that a misspelt one probably means, for "did you mean" messages. */
 #ifndef WEIR_CORE_NEAREST_H
 #define WEIR_CORE_NEAREST_H
 
@@ -15,9 +15,9 @@ struct weir__nearest {
 /* Borrows the word. */
 struct weir__nearest weir__nearest_of(const char *word, size_t length);
 
-/* Compares the word with a known name. Close is: one edit; two edits and the same first letter; or one is the beginning of
- * the other. An edit adds, drops or changes a letter, or swaps two neighbours. Among equally close names the one that
- * begins most like the word is the best, then the first. */
+/* Compares the word with a known name. A name is close if it differs by one edit, or by two edits with the same first
+ * letter, or if one is the beginning of the other. An edit adds, drops or changes a letter, or swaps two neighbours.
+ * Among equally close names the one that begins most like the word is the best, then the first. */
 void weir__nearest_offer(struct weir__nearest *nearest, const char *name);
 
 #endif

@@ -39,7 +39,7 @@ struct weir__option_word {
 
 extern const struct weir__option_word weir__option_words[WEIR__OPTIONS];
 
-/* Whether the limit is a bucket: its burst counts. Others are windows: their count counts. */
+/* Whether the limit is a bucket, whose maximum is its burst. All others are windows, whose maximum is their count. */
 static inline bool weir__limit_is_bucket(const struct weir_limit *limit)
 {
 	return limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET;

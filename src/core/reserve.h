@@ -34,7 +34,7 @@ struct weir__debt weir__reserve_debt(const struct weir_plan *plan, const struct 
 struct weir_verdict weir__reserve_departure(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
 					    uint64_t cost, weir_ns max_wait, struct weir_reservation *ret_reservation);
 
-/* These need a plan for which weir__reserve_has is true. Otherwise they behave as weir_limiter_reserve and
+/* These functions need a plan for which weir__reserve_has is true. Otherwise they behave as weir_limiter_reserve and
  * weir_limiter_cancel. A denial changes the state only if there is a new clock. `never`: the cost exceeds the burst, or
  * the state cannot hold that much usage. */
 struct weir_verdict weir__reserve_take(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
@@ -43,10 +43,10 @@ struct weir_verdict weir__reserve_take(const struct weir_plan *plan, struct weir
 uint64_t weir__reserve_cancel(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
 			      const struct weir_reservation *reservation);
 
-/* Cancels a departure by what its verdict said: full_at is when the bucket was to be full after it, in ns, rounded up.
- * Gives back the tokens that no later departure was built upon, and returns their number. 0: the departure has passed, or
- * the bucket has been given back more since. If part of a token was given back since, the result may exceed what was
- * built upon by less than 1 ns. */
+/* Cancels a departure, identified by its verdict: full_at is when the bucket was to be full after it, in ns, rounded
+ * up. Gives back the tokens that no later departure was built upon, and returns their number. 0: the departure has
+ * passed, or the bucket has been given back more since. If part of a token was given back since, the result may exceed
+ * what was built upon by less than 1 ns. */
 uint64_t weir__reserve_cancel_departure(const struct weir_plan *plan, struct weir_state *state, weir_ns now,
 					uint64_t cost, weir_ns full_at);
 

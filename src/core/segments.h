@@ -1,8 +1,8 @@
 /* segments.h: a sliding counter over n sub-windows, or with counts that need 64 bits.
  *
  * State: a header, then a ring of n + 1 counts. The sub-window with number k is at k % (n + 1). The place of a
- * sub-window without a request holds the count of an older one until something is counted again; compare with `newest`
- * to tell. */
+ * sub-window without a request holds the count of an older one until something is counted again. Compare with `newest`
+ * to tell them apart. */
 #ifndef WEIR_CORE_SEGMENTS_H
 #define WEIR_CORE_SEGMENTS_H
 

@@ -1,4 +1,4 @@
-/* text.h: builds short texts without stdio; what does not fit is cut. */
+/* text.h: builds short texts without stdio. Text that does not fit is cut. */
 #ifndef WEIR_CORE_TEXT_H
 #define WEIR_CORE_TEXT_H
 
@@ -16,7 +16,7 @@ void weir__text_add_number(struct weir__text *text, uint64_t number);
 /* Adds at most 40 bytes of user input, in quotes, with control characters as '?'. */
 void weir__text_add_quoted(struct weir__text *text, const char *bytes, size_t length);
 
-/* Begins an error message. ret_message may be NULL; then the text is dropped. */
+/* Begins an error message. ret_message may be NULL. Then the text is dropped. */
 struct weir__text weir__text_of_message(struct weir_message *ret_message, size_t at);
 
 #endif

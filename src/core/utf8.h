@@ -1,4 +1,4 @@
-/* utf8.h: decodes UTF-8. Names and keys may be any bytes; terminals and JSON accept only valid characters. */
+/* utf8.h: decodes UTF-8. Names and keys may be any bytes, but terminals and JSON accept only valid characters. */
 #ifndef WEIR_CORE_UTF8_H
 #define WEIR_CORE_UTF8_H
 
@@ -35,8 +35,8 @@ static inline struct weir__utf8 weir__utf8_first(const unsigned char *bytes, siz
 	return first;
 }
 
-/* Returns how many of the first bytes need no escape wherever text is quoted: ASCII except controls, " and \\. Most
- * texts consist only of those. */
+/* Returns how many of the first bytes need no escape in any quoted text: ASCII except controls, " and \\. Most texts
+ * consist only of such bytes. */
 static inline size_t weir__utf8_plain(const unsigned char *bytes, size_t n)
 {
 	size_t plain = 0;

@@ -11,8 +11,8 @@ __extension__ typedef unsigned __int128 weir__u128;
 #define WEIR__LIKELY(x) __builtin_expect(!!(x), 1)
 #define WEIR__UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* The result of deciding a small kind. BEHIND: the clock may have gone far back. Nothing was changed; call notice, then
- * decide again with `noticed`. The decision itself thus calls nothing, and a store that inlines it keeps plan and state
+/* The result of deciding a small kind. BEHIND: the clock may have gone far back. Nothing was changed. Call notice, then
+ * decide again with `noticed`. So the decision itself calls nothing, and a store that inlines it keeps plan and state
  * in registers. */
 enum weir__answer { WEIR__DENIED, WEIR__ALLOWED, WEIR__BEHIND };
 

@@ -1,13 +1,15 @@
 /* auth_limit.h: limits wrong passwords and tokens per address, by a small table of its own.
  *
- * Ask before a secret is checked, and report a wrong one after. Successes count nothing. While an address has used up
- * its attempts, secrets from it are not checked at all, not even right ones: otherwise guessing could go on. Of an IPv6
- * address the first 64 bits count, since one host may use all the others. All clients of Unix sockets count as one. The
- * memory is fixed; when the table is full, the address with the fewest wrong attempts is forgotten first.
+ * Check the limit before you check a secret, and report a wrong secret afterwards. Successes count nothing. While an
+ * address has used up its attempts, secrets from it are not checked at all, not even right ones: otherwise guessing
+ * could go on. Only the first 64 bits of an IPv6 address count, since one host may use all the others. All clients of
+ * Unix sockets count as one. The memory is fixed. When the table is full, the address with the fewest wrong attempts is
+ * evicted first.
  *
  * A client may invent addresses: behind a trusted proxy by X-Forwarded-For, and on this machine by any address of
  * 127.0.0.0/8. So attempts also count for the peer of the connection, by WEIR__AUTH_LIMIT_PEER times the limit, and all
- * loopback addresses and Unix sockets are one peer. One visitor of a proxy reaches its own limit long before. */
+ * loopback addresses and Unix sockets are one peer. A single visitor behind a proxy reaches its own limit long before
+ * the proxy does. */
 #ifndef WEIR_ENGINE_AUTH_LIMIT_H
 #define WEIR_ENGINE_AUTH_LIMIT_H
 
@@ -30,7 +32,7 @@ struct weir__auth_source {
 	const struct weir__address *client, *peer; /* equal without a proxy */
 };
 
-/* Both from any thread. */
+/* Both may be called from any thread. */
 bool weir__auth_limit_may_try(struct weir__auth_limit *auth_limit, struct weir__auth_source source, weir_ns now,
 			      weir_ns *ret_retry_after);
 void weir__auth_limit_failed(struct weir__auth_limit *auth_limit, struct weir__auth_source source, weir_ns now);

@@ -1,4 +1,4 @@
-/* context.h: what a worker's requests share, and a client as all protocols see it. No sockets here. */
+/* context.h: the state that a worker's requests share, and a client as all protocols see it. It has no sockets. */
 #ifndef WEIR_ENGINE_CONTEXT_H
 #define WEIR_ENGINE_CONTEXT_H
 
@@ -12,7 +12,8 @@
 
 enum {
 	WEIR__CLIENT_NAME_MAX = 63,
-	/* Requests of a worker that wait for a later completion. Beyond it, the store's fallback decides at once. */
+	/* The most requests of a worker that wait for a later completion. Beyond that, the store's fallback decides at
+	 * once. */
 	WEIR__IN_FLIGHT_MAX = 16384,
 	/* The same for one connection. At this number the server stops reading from it until some requests complete. */
 	WEIR__CLIENT_IN_FLIGHT_MAX = 1024,
@@ -42,7 +43,7 @@ struct weir__context {
 	const struct weir__settings *settings; /* NULL: no settings to show */
 	const struct weir__users *users;       /* NULL: no users, same as an empty list */
 	struct weir__inline_limits limits;
-	/* Keys of the policy's limits that had to be built, for requests that are being decoded. */
+	/* Room for keys of the policy's limits that had to be built, for requests that are being decoded. */
 	char keys[2 * WEIR__GUARD_KEY_ROOM];
 	size_t keys_used;
 	struct weir__auth_limit *auth_limit;     /* shared by all workers; NULL after init: attempts are not limited */
@@ -90,8 +91,8 @@ struct weir__client {
 	void (*write_peer)(const struct weir__client *client, char ret_peer[WEIR__AUDIT_PEER]);
 	bool is_leaving;               /* close after the current output is written */
 	const struct weir__user *user; /* NULL: not authenticated */
-	/* HTTP: the last request of this connection had the token of a user. Then the next one is checked even if others
-	 * at its address have used up their attempts. */
+	/* HTTP: the last request of this connection had a valid token. Then the next token is checked even if others at
+	 * this address have used up their attempts. */
 	bool is_proven;
 	/* Requests that wait for a later completion, in order of arrival. Replies are sent in this order. */
 	struct weir__request *first, *last;

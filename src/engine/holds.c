@@ -188,7 +188,7 @@ static void forget(struct weir__holds *holds, struct weir__hold *hold)
 	weir__lock_release(&holds->lock);
 }
 
-/* Forgets a hold that has expired and returns NULL for it. */
+/* Finds a hold. If it has expired, forgets it and returns NULL. */
 static struct weir__hold *find(struct weir__holds *holds, uint64_t hash, const void *id, size_t id_length, weir_ns now)
 {
 	struct weir__hold *hold = *place_of(holds, hash);
@@ -223,10 +223,9 @@ static bool first_expired(struct weir__holds *holds, weir_ns now, uint64_t *ret_
 	return is_expired;
 }
 
-/* Forgets an expired hold. One that is being settled is moved to the end of the heap instead, until it is settled, so
- * that it does not keep those behind it. That happens once to each settlement.
- * The heap says which shard to lock, but the shard's lock comes before the heap's. So the hold is looked up again under
- * the shard's lock. */
+/* Forgets an expired hold. A hold that is being settled is moved to the end of the heap instead, so that it does not
+ * delay the holds behind it. That happens once per settlement. The heap says which shard to lock, but the shard's lock
+ * comes before the heap's. So the hold is looked up again under the shard's lock. */
 static bool end_one(struct weir__holds *holds, weir_ns now)
 {
 	bool is_forgotten = false;
@@ -250,7 +249,8 @@ static bool end_one(struct weir__holds *holds, weir_ns now)
 
 /* --- taking ----------------------------------------------------------------------------------------------------- */
 
-/* A keyed hash of the user's name, so that names with equal hashes cannot be found. 0: there are no users. */
+/* A keyed hash of the user's name, so that an attacker cannot find names with equal hashes. 0: the server has no
+ * users. */
 static uint64_t owner_of(const struct weir__holds *holds, const char *owner)
 {
 	return owner ? weir__hash(&holds->secret, owner, strlen(owner)) | 1 : 0;
@@ -347,8 +347,8 @@ void weir__holds_took(struct weir__holds *holds, struct weir__hold *hold, const 
 
 /* --- settling --------------------------------------------------------------------------------------------------- */
 
-/* Whether it is unknown how much of the charge has refilled, or was cut, because the limit was changed since. At a faster
- * rate the store assumes that more has refilled than has. */
+/* Whether it is unknown how much of the charge has refilled, or was cut, because the limit was changed since. At a
+ * faster rate the store would assume that too much has refilled. */
 static bool is_changed_too_much(const struct weir__hold *hold)
 {
 	const struct weir_limit *const was = &hold->stated;
@@ -384,7 +384,7 @@ static void make_question(const struct weir__hold *hold, uint64_t actual, struct
 	}
 }
 
-/* The store has settled the hold, or was not called. */
+/* Call it when the store has settled the hold, or was not called. */
 static void end_pending(struct weir__holds *holds, struct weir__hold *hold)
 {
 	hold->is_pending = false;

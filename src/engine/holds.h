@@ -2,15 +2,15 @@
  * threads.
  *
  * The client chooses the id of a hold. A repeated request with the same id gets the same reply and is charged once. A
- * hold is remembered, settled or not, until it expires. After that its id is unknown, and the cost stays charged. There
- * is no cleanup thread: each new hold first forgets up to two expired ones. WEIR__HOLD_FULL therefore means that no
- * remembered hold has expired, except those that are being settled.
+ * hold is remembered, settled or not, until it expires. After that its id is unknown, and the cost stays charged. No
+ * thread cleans up: each new hold first forgets up to two expired ones. WEIR__HOLD_FULL therefore means that no
+ * remembered hold has expired, except holds that are being settled.
  *
  * A hold remembers a keyed hash of the name of the user who made it. A request for an id by another user is not a
  * repetition, and only its owner may settle it, unless the caller says that anyone may.
  *
  * All memory is allocated when the registry is made. Ids are found by a keyed hash, under one of many shard locks. The
- * heap of expiry times and the free list have a lock of their own. No lock is held while a store decides: the id is
+ * heap of expiry times and the free list have a separate lock. No lock is held while a store decides: the id is
  * reserved in the meantime, and other requests for it get WEIR__HOLD_BUSY. */
 #ifndef WEIR_ENGINE_HOLDS_H
 #define WEIR_ENGINE_HOLDS_H
@@ -28,7 +28,7 @@ enum {
 struct weir__holds;
 
 struct weir__hold_request {
-	const char *owner; /* the name of the user; NULL: there are no users */
+	const char *owner; /* the name of the user; NULL: the server has no users */
 	const void *id, *key;
 	size_t id_length, key_length;         /* up to WEIR__HOLD_ID_ROOM and WEIR__HOLD_KEY_MAX */
 	const struct weir_table_limit *named; /* a limit of the table; NULL: use `stated` */
@@ -42,14 +42,14 @@ struct weir__settlement {
 	uint64_t held, actual;
 	uint64_t charged;  /* in addition to what was held */
 	uint64_t refunded; /* as far as the charge still counted */
-	uint64_t beyond;   /* the limit had no more: neither charged nor carried over */
+	uint64_t beyond;   /* more than the limit had: not charged, and not carried over */
 	struct weir_verdict verdict;
 };
 
 enum weir__hold_result {
 	WEIR__HOLD_BEGUN,    /* call the store, then report its verdict */
 	WEIR__HOLD_ANSWERED, /* already settled with this cost: the settlement is set */
-	WEIR__HOLD_REPEATED, /* the same take was made before: the verdict is the first one's */
+	WEIR__HOLD_REPEATED, /* the same take was made before: the verdict is the first take's */
 	WEIR__HOLD_OTHER,    /* the id has other arguments or another owner, or was settled with another cost */
 	WEIR__HOLD_FULL,
 	WEIR__HOLD_BUSY,    /* another request for this id is in progress */
@@ -72,8 +72,8 @@ enum weir__hold_result weir__holds_take(struct weir__holds *holds, const struct 
 /* Reports the completed take. If it was denied, the hold is forgotten. Otherwise its duration begins at take->now. */
 void weir__holds_took(struct weir__holds *holds, struct weir__hold *hold, const struct weir__store_request *take);
 
-/* What to call the store with to settle a hold. If the actual cost is above the estimate: charge the difference, as far
- * as the limit has it. If it is below: undo the difference, as far as the charge still counts (core/step.h). */
+/* The store request that settles a hold. If the actual cost is above the estimate, it charges the difference, as far as
+ * the limit has it. If it is below, it undoes the difference, as far as the charge still counts (core/step.h). */
 struct weir__hold_store_call {
 	enum weir__store_operation operation;
 	const struct weir_table_limit *named; /* a limit of the table; NULL: use `stated` */
@@ -97,8 +97,8 @@ void weir__holds_settled(struct weir__holds *holds, struct weir__hold *hold,
 			 const struct weir__hold_store_call *question, uint64_t actual,
 			 const struct weir_verdict *verdict, struct weir__settlement *ret_settlement);
 
-/* Cancels a settlement that was begun, because its limit is invalid and the store was not called. The hold is as
- * before. */
+/* Cancels a settlement that was begun, because its limit is invalid and the store was not called. The hold stays as it
+ * was. */
 void weir__holds_settle_not(struct weir__holds *holds, struct weir__hold *hold);
 
 #endif

@@ -1,4 +1,4 @@
-/* inline_limits.c: a hash table with one entry per place; a new limit evicts the one in its place. */
+/* inline_limits.c: a hash table with one entry per place. A new limit evicts the limit in its place. */
 #include "engine/inline_limits.h"
 
 #include <stdio.h>
@@ -51,7 +51,7 @@ bool weir__inline_limits_will_drop(const struct weir__inline_limits *limits, enu
 	return kept->is_used && (kept->space != space || !weir__inline_limits_is_same(&kept->stated, stated));
 }
 
-/* The leading NUL keeps these apart from names of limits, which never begin with one. */
+/* The leading NUL distinguishes these from names of limits, which never begin with one. */
 static const char *const spaces[] = { [WEIR__SPACE_CELL] = "\0cell", [WEIR__SPACE_THROTTLE] = "\0throttle" };
 
 struct weir__hash_secret weir__inline_limits_secret(const struct weir_table *table, enum weir__space space)

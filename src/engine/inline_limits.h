@@ -9,9 +9,9 @@ enum { WEIR__INLINE_LIMITS_KEPT = 256, WEIR__LIMIT_WORDS = 96 };
 
 /* The key space of a kind of request: which limits share the state of a key. */
 enum weir__space {
-	WEIR__SPACE_CELL,     /* CL.THROTTLE: all limits share one, as in redis-cell */
-	WEIR__SPACE_THROTTLE, /* THROTTLE: all limits share one */
-	WEIR__SPACE_TEXT,     /* limits as text: each limit has its own */
+	WEIR__SPACE_CELL,     /* CL.THROTTLE: all limits share one state per key, as in redis-cell */
+	WEIR__SPACE_THROTTLE, /* THROTTLE: all limits share one state per key */
+	WEIR__SPACE_TEXT,     /* limits as text: each limit has its own state per key */
 };
 
 struct weir__inline_limits {
@@ -35,8 +35,8 @@ struct weir__inline_limits {
 	} last;
 };
 
-/* Most requests state the same limit as the one before. Comparing its bytes saves parsing them again. `lengths` encodes
- * where the words within the bytes begin and end. Returns NULL if the last limit was a different one. */
+/* Most requests state the same limit as the previous request. Comparing its bytes saves parsing them again. `lengths`
+ * encodes where the words within the bytes begin and end. Returns NULL if the last limit was a different one. */
 static inline const struct weir_table_limit *weir__inline_limits_recall(const struct weir__inline_limits *limits,
 									enum weir__space space, const char *bytes,
 									size_t n, uint64_t lengths)
@@ -55,7 +55,7 @@ void weir__inline_limits_remember(struct weir__inline_limits *limits, enum weir_
 void weir__inline_limits_init(struct weir__inline_limits *limits, struct weir_table *table,
 			      const struct weir_table_limit *counted_as);
 
-/* Finds the limit in the cache, or makes it. *ret_limit stays valid until a later find evicts it;
+/* Finds the limit in the cache, or makes it. *ret_limit stays valid until a later find evicts it.
  * weir__inline_limits_will_drop predicts that. Before such a find, the caller must be done with the old limit. */
 int weir__inline_limits_find(struct weir__inline_limits *limits, enum weir__space space,
 			     const struct weir_limit *stated, const struct weir_table_limit **ret_limit,

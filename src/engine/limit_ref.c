@@ -170,8 +170,8 @@ bool weir__limit_ref_throttle(const int64_t numbers[WEIR__THROTTLE_ARGUMENTS], s
 	}
 }
 
-/* The retry_after of a quantity above the limit, as in throttlecrab. It keeps a client that sleeps for it and retries
- * from a busy loop. */
+/* The retry_after of a quantity above the limit, as in throttlecrab. It is not 0, so that a client that sleeps for it
+ * and retries does not spin. */
 static weir__u128 retry_never(const struct weir_claim *claim, const struct weir_verdict *verdict)
 {
 	const uint64_t beyond = claim->cost > verdict->limit ? claim->cost - verdict->limit : 0;

@@ -1,8 +1,8 @@
 /* limit_ref.h: how requests refer to limits, the same over every protocol. A limit is given as text or by name, alone,
  * with others or for a hold.
  *
- * Nothing here writes a reply. An invalid request becomes a weir__refusal: an error from errors.h, which each protocol
- * writes in its own form. */
+ * Nothing here writes a reply. An invalid request results in a weir__refusal: an error from errors.h, which each
+ * protocol writes in its own form. */
 #ifndef WEIR_ENGINE_LIMIT_REF_H
 #define WEIR_ENGINE_LIMIT_REF_H
 
@@ -36,7 +36,7 @@ static inline bool weir__limit_ref_is_named(const char *text, size_t length)
 bool weir__limit_ref_read_text(const char *text, size_t length, struct weir_limit *ret_limit,
 			       struct weir__refusal *ret_refusal);
 
-/* The prefix of the client's keys, with all of context->keys as its room. Returns false if it has none. */
+/* The prefix of the client's keys, with all of context->keys as its room. Returns false if the client has no prefix. */
 static inline bool weir__limit_ref_prefix(struct weir__context *context, const struct weir__client *client,
 					  struct weir__guard_prefix *ret_prefix)
 {
@@ -49,13 +49,14 @@ static inline bool weir__limit_ref_prefix(struct weir__context *context, const s
 	return true;
 }
 
-/* Puts the prefix of the client, if it has one, in front of the key, in context->keys. Returns false, and the refusal, if
- * there is too little room. */
+/* Puts the prefix of the client, if it has one, in front of the key, in context->keys. Returns false, and the refusal,
+ * if it does not fit. */
 bool weir__limit_ref_add_prefix(struct weir__context *context, const struct weir__client *client, const char **key,
 				size_t *length, struct weir__refusal *ret_refusal);
 
-/* Parses a limit and a key given as text, and puts the client's prefix in front of the key. Returns false if either is invalid; for a bad key the error is
- * WEIR__ERROR_KEY. Keys that are built in context->keys stay valid until weir__limit_ref_begin. */
+/* Parses a limit and a key given as text, and puts the client's prefix in front of the key. Returns false if either is
+ * invalid; for a bad key the error is WEIR__ERROR_KEY. Keys that are built in context->keys stay valid until
+ * weir__limit_ref_begin. */
 bool weir__limit_ref_read(struct weir__context *context, const struct weir__client *client, const char *text,
 			  size_t length, const char *key, size_t key_length, struct weir__limit_ref *ret_ref,
 			  struct weir__refusal *ret_refusal);
@@ -66,8 +67,8 @@ static inline void weir__limit_ref_begin(struct weir__context *context)
 	context->keys_used = 0;
 }
 
-/* Finds the policy's limit of this name, without the @. Returns NULL, and the refusal, if the policy has no such
- * limit. */
+/* Finds the policy's limit of this name, without the @. Returns NULL, and the refusal, if the policy has no limit of
+ * this name. */
 const struct weir_table_limit *weir__limit_ref_find_named(const struct weir__context *context, const char *name,
 							  size_t length, struct weir__refusal *ret_refusal);
 
@@ -77,8 +78,8 @@ bool weir__limit_ref_find(struct weir__context *context, const struct weir__clie
 			  size_t length, const char *key, size_t key_length, struct weir_claim *ret_claim,
 			  struct weir__refusal *ret_refusal);
 
-/* Makes a bucket of `burst` that refills `count` units per period. Whatever the numbers, the state of a key is one
- * instant, so all such buckets can share it. A unit takes a whole number of ns, as in redis-cell and throttlecrab. */
+/* Makes a bucket of `burst` that refills `count` units per period. The state of a key is one instant for any numbers,
+ * so all such buckets can share it. A unit takes a whole number of ns, as in redis-cell and throttlecrab. */
 enum weir__limit_ref_bucket_result {
 	WEIR__LIMIT_REF_BUCKET_SOUND,
 	WEIR__LIMIT_REF_BUCKET_FAST, /* a unit would take less than 1 ns */
@@ -109,7 +110,7 @@ struct weir__limit_refs {
 	size_t n;
 };
 
-/* Adds a claim; n must be below WEIR_TABLE_CLAIMS_MAX. Returns false if the limit is invalid. */
+/* Adds a claim. n must be below WEIR_TABLE_CLAIMS_MAX. Returns false if the limit is invalid. */
 bool weir__limit_refs_add(struct weir__limit_refs *refs, struct weir__context *context,
 			  const struct weir__limit_ref *ref, uint64_t cost, struct weir__refusal *ret_refusal);
 
@@ -118,8 +119,8 @@ struct weir__audit_who;
 bool weir__limit_ref_change(struct weir__context *context, const struct weir__audit_who *who, const char *name,
 			    size_t length, const struct weir_limit *to, struct weir__refusal *ret_refusal);
 
-/* Whether the policy's limit of this name can be changed so, on all servers. A refusal is logged as the change would
- * be. */
+/* Whether the policy's limit of this name can be changed this way, on all servers. A rejected change is logged like a
+ * change. */
 bool weir__limit_ref_check_change(struct weir__context *context, const struct weir__audit_who *who, const char *name,
 				  size_t length, const struct weir_limit *to, struct weir__refusal *ret_refusal);
 

@@ -261,7 +261,7 @@ static int go_on_with_check(struct weir__check *check, bool *ret_is_done, struct
 	return error;
 }
 
-/* A check that has moved can no longer fail with an error. */
+/* A check that has moved cannot fail with an error any more. */
 static bool advance_check(struct weir__request *request)
 {
 	struct weir__check *const check = (struct weir__check *)(void *)request;
@@ -428,7 +428,7 @@ static bool advance_look(struct weir__request *request)
 	return true;
 }
 
-/* Leaves the policy's epoch when the look is freed without being reported. */
+/* Discards the views of a look that is freed without being reported. Ending the look leaves the policy's epoch. */
 static void tell_nobody(void *context, const struct weir__guard_view *view)
 {
 	(void)context;
@@ -488,7 +488,7 @@ static enum weir__run_result refuse_hold(enum weir__hold_result result, enum wei
 	return WEIR__RUN_REFUSED;
 }
 
-/* A store that completes at once is busy for a moment only, so retrying is worthwhile. */
+/* With a store that completes at once, a hold is busy only for a moment, so retrying is worthwhile. */
 static bool is_worth_another_try(const struct weir__context *context, enum weir__hold_result result, int tries)
 {
 	if (result != WEIR__HOLD_BUSY || context->store->table == NULL || tries >= TRIES_MOST)
@@ -608,7 +608,7 @@ enum weir__run_result weir__hold_settle_run(struct weir__hold_settle *settle, co
 {
 	struct weir__context *const context = settle->request.context;
 	const struct weir__user *const user = settle->request.client->user;
-	/* A user who may refund may settle any hold, which gives back no more. */
+	/* A user who may refund may settle any hold, since settling gives back no more than a refund. */
 	const char *const owner = user && !weir__user_may(user, WEIR__OP_REFUND) ? user->name : NULL;
 	struct weir__hold_store_call *const question = &settle->question;
 	enum weir__hold_result result = WEIR__HOLD_UNKNOWN;
@@ -644,7 +644,7 @@ static void count_waiting(const struct weir__context *context, int64_t n)
 		weir__counters_add(&context->counters->waiting, n);
 }
 
-/* Adds a wait that has begun and is over to the statistics. */
+/* Adds a finished wait to the statistics. */
 static void note_waited(struct weir__context *context, const struct weir__wait_outcome *outcome, uint32_t n)
 {
 	struct weir__limit_stats *const stats = context->stats;
@@ -754,7 +754,7 @@ static void take_check_wait(struct weir__check_wait *wait, const struct weir__wa
 	weir__guard_check_decided(&check->check, request->claims, outcome->decided_by, &outcome->verdict);
 }
 
-/* After the wait, limits in shadow may be in the store's hands: then the store completes the check. */
+/* After the wait, the store may still be deciding limits in shadow. Then the store completes the check. */
 static bool cancel_check_wait(struct weir__request *request)
 {
 	struct weir__check_wait *const wait = (struct weir__check_wait *)(void *)request;
@@ -919,7 +919,7 @@ void weir__waits_end(struct weir__context *context)
 		weir__waiting_do_due(context->waiting, weir_table_now(context->table));
 }
 
-/* A wait whose store call is under way is over when the store replies, since no wait goes on then. */
+/* A wait whose store call is under way ends when the store replies, since no wait continues after this call. */
 void weir__waits_deny(struct weir__context *context, struct weir__client *client)
 {
 	for (struct weir__request *request = client->first, *next; request; request = next) {

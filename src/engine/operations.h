@@ -39,10 +39,11 @@ enum weir__operation {
 	WEIR__OPERATIONS,
 };
 
-/* The roles of which a user needs one for the operation, or 0 if any user may use it. The set always has admin then. */
+/* The set of roles, one of which a user needs for the operation. It always includes admin. 0: any user may use the
+ * operation. */
 unsigned weir__operation_roles(enum weir__operation operation);
 
-/* Whether any user, or every user with the role decide, may use the operation. */
+/* Whether every user, or every user with the role `decide`, may use the operation. */
 static inline bool weir__operation_is_common(enum weir__operation operation)
 {
 	const unsigned roles = weir__operation_roles(operation);
@@ -71,8 +72,8 @@ void weir__operation_explain_role(const struct weir__user *user, enum weir__oper
 
 /* --- claims ------------------------------------------------------------------------------------------------------ */
 
-/* Takes each claim of a request by itself. The request can be run repeatedly: a store that completes later works on a
- * copy. */
+/* Takes each claim of a request on its own. The request can be run repeatedly, since a store that completes later works
+ * on a copy. */
 void weir__take_each_init(struct weir__request *request, size_t size, struct weir__context *context,
 			  struct weir_claim *claims, struct weir_verdict *verdicts);
 
@@ -93,7 +94,7 @@ struct weir__decide {
 	 * it is done. */
 	bool is_audited;
 	struct weir__audit_who who;
-	/* Used until the request moves; then request.claims and request.verdicts point elsewhere. */
+	/* Used until the request moves. Then request.claims and request.verdicts point elsewhere. */
 	struct weir_claim claims[WEIR_TABLE_CLAIMS_MAX];
 	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX];
 };
@@ -102,7 +103,7 @@ struct weir__decide {
 void weir__decide_init(struct weir__decide *decide, struct weir__context *context, struct weir__client *client,
 		       enum weir__protocol protocol, void (*write)(struct weir__request *request, void *to));
 
-/* Whether the store did not do this reset, or perhaps not. Then *ret_error says so. */
+/* Whether the store did not do this reset, or may not have done it. Then *ret_error says which. */
 bool weir__decide_is_unreset(const struct weir__decide *decide, enum weir__error_number *ret_error);
 
 /* Returns DONE or LATER, never REFUSED. */
@@ -217,7 +218,7 @@ struct weir__wait {
 	uint32_t decided_by;         /* index of the claim that decided */
 	bool is_closed;              /* see struct weir__store_request */
 	weir_ns waited;
-	/* Used until the request moves; then request.claims and request.verdicts point elsewhere. */
+	/* Used until the request moves. Then request.claims and request.verdicts point elsewhere. */
 	struct weir_claim claims[WEIR_TABLE_CLAIMS_MAX];
 	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX];
 };
@@ -227,8 +228,8 @@ void weir__wait_init(struct weir__wait *wait, struct weir__context *context, str
 enum weir__run_result weir__wait_run(struct weir__wait *wait, const struct weir_claim *claims, size_t n,
 				     weir_ns patience, struct weir__refusal *ret_refusal);
 
-/* A check that waits at the server for the delays of limits that shape. What a limit denies is denied at once, and so is a
- * delay of more than the patience: then nothing is charged. */
+/* A check that waits at the server for the delays of limits that shape. A request that a limit denies, or that would be
+ * delayed by more than the patience, is denied at once and charged nothing. */
 struct weir__check_wait {
 	struct weir__check check;
 	struct weir__waiter *waiter; /* NULL: it does not wait, or no longer */
@@ -239,19 +240,20 @@ struct weir__check_wait {
 void weir__check_wait_init(struct weir__check_wait *wait, struct weir__context *context, struct weir__client *client,
 			   void (*write)(struct weir__request *request, void *to));
 
-/* `patience` may be NULL: the policy's `wait` applies, if there is one for this request. */
+/* `patience` may be NULL. Then the policy's `wait` applies, if it has one for this request. */
 enum weir__run_result weir__check_wait_run(struct weir__check_wait *wait, struct weir_guard *guard,
 					   const struct weir_attribute *attributes, size_t n, uint64_t cost,
 					   const weir_ns *patience, struct weir__refusal *ret_refusal);
 
-/* To be called by the waits of a context (waiting.h) when one is over, and when one goes on after a call of the store. */
+/* The waits of a context (waiting.h) call these when a wait is over, and when one continues after a call of the
+ * store. */
 void weir__wait_over(void *request, const struct weir__wait_outcome *outcome);
 void weir__wait_goes_on(void *request);
 
 /* Whether the request is a wait for which the store is being called. It may turn out that it need not wait. */
 bool weir__wait_is_under_way(const struct weir__request *request);
 
-/* Goes on with the waits that are due by now. weir__waits_deny ends all waits of a client as denied. */
+/* Continues the waits that are due by now. weir__waits_deny ends all waits of a client as denied. */
 void weir__waits_end(struct weir__context *context);
 void weir__waits_deny(struct weir__context *context, struct weir__client *client);
 
@@ -262,7 +264,7 @@ struct weir__limit_row {
 	const char *name, *mode, *key;
 	const char *store;              /* where its state is kept: table or redis */
 	char text[WEIR_LIMIT_TEXT_MAX]; /* the current limit */
-	weir_ns wait;                   /* for which /v1/authorize holds a response back at most; 0: it does not */
+	weir_ns wait;                   /* the longest that /v1/authorize holds a response back; 0: not at all */
 	uint64_t allowed, denied;
 	const char *changed; /* where it was changed since the policy was loaded: all, here, or empty */
 	char changed_by[WEIR__CHANGE_BY_SIZE];

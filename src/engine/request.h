@@ -26,7 +26,7 @@ enum { WEIR__SPARE_REQUESTS_MAX = 64 };
 
 struct weir__request_kind {
 	/* Runs the next step, from the start or with the store's verdict. Returns true if the request is done. Returns
-	 * false if it waits for the store again; it may have moved then. */
+	 * false if it waits for the store again, and may have moved. */
 	bool (*advance)(struct weir__request *request);
 
 	/* Called after a move: fixes pointers into the request itself and into decoded input. May be NULL. */
@@ -68,7 +68,7 @@ struct weir__request {
 	bool is_without_body;
 };
 
-/* The caller then sets claims, verdicts and n_claims, if it has any. */
+/* The caller then sets claims, verdicts and n_claims, if the request has claims. */
 static inline void weir__request_init(struct weir__request *request, size_t size, const struct weir__request_kind *kind,
 				      struct weir__context *context, struct weir__client *client)
 {
@@ -101,7 +101,7 @@ static inline bool weir__request_submit(struct weir__request *request)
 	return weir__store_submit(request->context->store, &request->store_request);
 }
 
-/* Moves to the heap a request that waits for something other than the store. Returns NULL if there is no memory, or if
+/* Moves to the heap a request that waits for something other than the store. Returns NULL if memory runs out, or if
  * WEIR__IN_FLIGHT_MAX requests are in flight. */
 struct weir__request *weir__request_move(struct weir__request *request);
 
@@ -114,14 +114,14 @@ void weir__request_finish(struct weir__request *request);
 /* Frees the client's first request, which is done and written. */
 void weir__request_free_first(struct weir__client *client);
 
-/* The client disconnects. Its requests are cancelled, or complete without it. */
+/* Call it when the client disconnects. Its requests are cancelled, or complete without it. */
 void weir__requests_abandon(struct weir__client *client);
 
-/* At the end of a worker. */
+/* Call it at the end of a worker. */
 void weir__requests_free_spare(struct weir__context *context);
 
 /* Queues finished replies behind those of earlier requests. `write` gets them by weir__request_replies. Returns false
- * if there is no memory. */
+ * if memory runs out. */
 bool weir__request_add_replies(struct weir__context *context, struct weir__client *client, uint32_t n_replies,
 			       const char *bytes, size_t n, void (*write)(struct weir__request *request, void *to));
 const char *weir__request_replies(const struct weir__request *request, size_t *ret_n);

@@ -1,5 +1,5 @@
-/* unmatched.h: counts requests that no limit of the policy matched, and logs them at most once a minute. A misspelled
- * attribute would otherwise disable limits without a trace. */
+/* unmatched.h: counts requests that no limit of the policy matched, and logs them at most once a minute. Otherwise a
+ * misspelled attribute would silently disable limits. */
 #ifndef WEIR_ENGINE_UNMATCHED_H
 #define WEIR_ENGINE_UNMATCHED_H
 

@@ -1,4 +1,4 @@
-/* users.c: names and roles, and the tables that find them; passwords are hashed and compared by libcrypto. */
+/* users.c: names and roles, and the tables that find them. libcrypto hashes and compares passwords. */
 #include "engine/users.h"
 
 #include <ctype.h>
@@ -147,7 +147,7 @@ bool weir__users_read_digest(const char *text, size_t length, unsigned char ret_
 const struct weir__user *weir__users_check(const struct weir__users *users, const char *name, size_t name_length,
 					   const void *password, size_t length)
 {
-	static const struct weir__user nobody; /* compared with for unknown users, so that they take as long */
+	static const struct weir__user nobody; /* unknown users are compared with this, to take as long */
 	const struct weir__user *const user = weir__users_find(users, name, name_length);
 	unsigned char digest[WEIR__DIGEST_BYTES];
 	bool is_right;

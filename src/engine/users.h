@@ -1,7 +1,7 @@
 /* users.h: users and their roles. Passwords and tokens are stored only as SHA-256, and nothing here prints one.
  *
- * Users are found by a keyed hash of the name or of the token's digest. The key is random and secret, so the time that a
- * lookup takes says nothing about the digests that are stored. */
+ * Users are found by a keyed hash of the name or of the token's digest. The key is random and secret, so the time that
+ * a lookup takes says nothing about the digests that are stored. */
 #ifndef WEIR_ENGINE_USERS_H
 #define WEIR_ENGINE_USERS_H
 
@@ -31,7 +31,7 @@ enum weir__role {
 struct weir__user {
 	char name[WEIR__USER_NAME_MAX + 1];
 	unsigned roles; /* of enum weir__role */
-	/* In front of all keys and ids of holds of this user, and ending in a slash; empty: none. */
+	/* Goes in front of all keys and hold ids of this user, and ends with a slash; empty: none. */
 	char key_prefix[WEIR__KEY_PREFIX_MAX + 1];
 	uint8_t prefix_length;
 	bool has_password, has_token;
@@ -49,13 +49,13 @@ struct weir__users {
 	struct weir__hash_secret secret;
 };
 
-/* Adds a copy of the user. Returns false without memory, random bytes or room; then nothing changed. */
+/* Adds a copy of the user. Returns false without memory, random bytes or room, and changes nothing. */
 bool weir__users_add(struct weir__users *users, const struct weir__user *user);
 
-/* Returns false without memory; then *ret_users is empty. */
+/* Returns false without memory, with *ret_users empty. */
 bool weir__users_copy(const struct weir__users *users, struct weir__users *ret_users);
 
-/* Wipes and frees all of them; the list is empty then. */
+/* Wipes and frees all users. The list is then empty. */
 void weir__users_fini(struct weir__users *users);
 
 /* The user of AUTH without a name, as in Redis. */

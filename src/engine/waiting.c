@@ -7,8 +7,9 @@
 
 enum { LINES = 1024, ALIGNMENT = 16 };
 
-/* Timers fire late. A wait that is late by at most this (ns) is charged at the instant when it was due, if the store has
- * no clock of its own. Otherwise the lateness of each wait would add to the next, and the rate would not be reached. */
+/* Timers fire late. A wait that is late by at most this (ns) is charged at the instant when it was due, if the store
+ * has no clock of its own. Otherwise the lateness of each wait would add to the next, and the rate would not be
+ * reached. */
 static const weir_ns late_max = 1000000000;
 
 static const weir_ns look_again_after = 1000000000;
@@ -16,13 +17,13 @@ static const weir_ns look_again_after = 1000000000;
 enum state {
 	BEHIND,  /* others are ahead in the queue. When due, its time is over */
 	SLEEPS,  /* denied. When due, calls the store again */
-	LOOKS,   /* the store is asked whether it would allow */
-	TRIES,   /* the store is asked to take */
+	LOOKS,   /* a peek is in the store */
+	TRIES,   /* a take is in the store */
 	DEPARTS, /* has taken. When due, it may go */
-	CANCELS, /* given up: the store is asked to give back what it took */
+	CANCELS, /* given up: the store gives back what it took */
 };
 
-/* Those in a state in which they wait for the store are never due. */
+/* A waiter that waits for the store is never due. */
 struct weir__waiter {
 	struct weir__store_request call; /* first member: the two convert by a cast */
 	struct weir__waiting *waiting;
@@ -41,11 +42,11 @@ struct weir__waiter {
 	struct weir__waiter *behind, *ahead; /* in the queue */
 	struct weir__waiter *last;           /* of the first: the end of the queue */
 	struct weir__waiter *next_line;      /* of the first: the next queue in the same bucket */
-	/* What the store said last, which claim decided, and when by the clock here. */
+	/* The store's last verdict, the claim that decided, and when, on the local clock. */
 	struct weir_verdict verdict;
 	uint32_t decider;
 	weir_ns said_at;
-	/* Where and when by its own clock the store took; which claim is cancelled next. */
+	/* Where the store took and when, on its own clock, and which claim is cancelled next. */
 	weir_ns charged_at;
 	uint32_t charged_nodes, n_cancelled;
 	struct weir_verdict cancelled;
@@ -251,7 +252,7 @@ static weir_ns less(weir_ns time, weir_ns by)
 	return time > by ? time - by : 0;
 }
 
-/* The verdict of one that may not, by what the store said last. */
+/* The verdict of a wait that is denied, from the store's last verdict. */
 static struct weir_verdict denied(const struct weir__waiter *waiter, weir_ns now)
 {
 	struct weir_verdict verdict = waiter->verdict;
@@ -273,7 +274,7 @@ static bool is_hopeless(const struct weir__waiter *waiter, weir_ns now)
 	       waiter->deadline <= now || waiter->waiting->is_ended;
 }
 
-/* Counts the outcome for the limits: all if it is allowed, else those that denied. */
+/* Counts the outcome for the limits: for all if it is allowed, else only for limits that denied. */
 static void count(const struct weir__waiter *waiter, const struct weir__wait_outcome *outcome)
 {
 	for (uint32_t i = 0; i < waiter->n; i++)
@@ -282,7 +283,7 @@ static void count(const struct weir__waiter *waiter, const struct weir__wait_out
 					  outcome->verdict.allowed);
 }
 
-/* The wait may go, some time after the store said so. */
+/* Makes the outcome of a wait that may go. */
 static void allow(const struct weir__waiter *waiter, weir_ns now, struct weir__wait_outcome *ret_outcome)
 {
 	ret_outcome->verdict = waiter->verdict;
@@ -295,7 +296,7 @@ static void allow(const struct weir__waiter *waiter, weir_ns now, struct weir__w
 	count(waiter, ret_outcome);
 }
 
-/* The wait may not go. The waiter's own verdicts belong to the store during a call. */
+/* Makes the outcome of a wait that may not go. The waiter's own verdicts belong to the store during a call. */
 static void deny(const struct weir__waiter *waiter, weir_ns now, struct weir__wait_outcome *ret_outcome)
 {
 	ret_outcome->verdict = denied(waiter, now);
@@ -326,7 +327,7 @@ static bool call_store(struct weir__waiter *waiter, enum weir__store_operation o
 	struct weir__store_request *const call = &waiter->call;
 
 	call->operation = operation;
-	/* Only a take is decided together. To look, it is enough to know each by itself. */
+	/* Only a take decides all claims together. For a peek, each claim on its own is enough. */
 	call->is_each = operation != WEIR__STORE_DEPART;
 	call->n = n;
 	call->claims = claims;
@@ -357,7 +358,8 @@ static void free_waiter(struct weir__waiter *waiter)
 	free(waiter);
 }
 
-/* Gives back what the store took, claim by claim. If a limit was changed since, it is unknown what became of the charge. */
+/* Gives back what the store took, claim by claim. If a limit was changed since, it is unknown what became of the
+ * charge. */
 static void cancel(struct weir__waiter *waiter, weir_ns now)
 {
 	struct weir__store_request *const call = &waiter->call;
@@ -382,7 +384,7 @@ static void cancel(struct weir__waiter *waiter, weir_ns now)
 
 /* --- the state machine ------------------------------------------------------------------------------------------ */
 
-/* Keeps what the store has said. */
+/* Stores the store's verdict. */
 static void hear(struct weir__waiter *waiter, weir_ns now)
 {
 	const struct weir__store_request *const call = &waiter->call;
@@ -410,7 +412,8 @@ static bool try_again(struct weir__waiter *waiter, weir_ns now)
 	return ask(waiter, looks ? LOOKS : TRIES, now);
 }
 
-/* Goes on with what the store has decided, as of `now`. Returns true if the wait is over: then *ret_outcome is set. */
+/* Continues the wait after the store's decision, as of `now`. Returns true if the wait is over: then *ret_outcome is
+ * set. */
 static bool go_on(struct weir__waiter *waiter, weir_ns now, struct weir__wait_outcome *ret_outcome)
 {
 	for (;;) {
@@ -432,7 +435,7 @@ static bool go_on(struct weir__waiter *waiter, weir_ns now, struct weir__wait_ou
 				return false;
 			continue;
 		}
-		/* A queue that is full, or too long, is not waited for. */
+		/* A wait does not wait for a leaky bucket that is full, or whose delay is too long. */
 		if ((!verdict->allowed && (waiter->departs_only || shapes(&waiter->claims[waiter->decider]))) ||
 		    is_hopeless(waiter, now)) {
 			deny(waiter, now, ret_outcome);
@@ -552,7 +555,7 @@ static struct weir__waiter *new_waiter(const struct weir__wait_request *request)
 	return waiter;
 }
 
-/* Whether it may have to queue: it needs something of a limit that does not shape. */
+/* Whether the wait may have to queue: it has a cost for a limit that does not shape. */
 static bool queues(const struct weir__waiter *waiter)
 {
 	bool may = false;
@@ -592,7 +595,7 @@ enum weir__wait_result weir__waiting_begin(struct weir__waiting *waiting, const 
 	push(waiter);
 	if (queues(waiter))
 		join(waiter);
-	waiter->is_again = !waiter->is_first; /* those behind others have not counted an attempt, and need not */
+	waiter->is_again = !waiter->is_first; /* a wait behind others has not counted an attempt, and need not */
 	if ((!waiter->is_first ? ask(waiter, LOOKS, now) : try_again(waiter, now)) && go_on(waiter, now, ret_outcome)) {
 		leave(waiter, now);
 		free_waiter(waiter);

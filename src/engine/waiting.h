@@ -1,16 +1,16 @@
 /* waiting.h: takes that wait until they are allowed. Used by one thread, which never sleeps for one of them.
  *
- * No sockets here: the owner queries when the next wait is due. A wait is a small state machine over the store
- * (store/store.h), whether that completes now or later:
+ * It has no sockets or timers: the owner calls weir__waiting_next to learn when the next wait is due. A wait is a small
+ * state machine over the store (store/store.h), whether that completes now or later:
  *
  *     the store allows -> over, or departs after the delay -> over
- *              denies  -> over, if it could not be allowed in time; else sleeps until retry_after, then calls the store again
+ *              denies  -> over, if it could not be allowed in time; else sleeps until retry_after and tries again
  *
  * A limit that shapes is charged at once, for the departure. If the wait is given up, the departure is cancelled. Other
  * limits are charged only when the request may go. Waits for the same keys form a queue, and only the first of them
- * calls the store, so that no wait overtakes another, and a crowd does not call the store in vain. Takes that do not
- * wait, and waits in other workers and servers, bypass the queue. Departures are in the order in which the store was
- * called, from wherever. */
+ * calls the store, so that no wait overtakes another, and waits that cannot go yet do not call the store. Takes that do
+ * not wait, and waits in other workers and servers, bypass the queue. Departures are in the order in which workers and
+ * servers called the store. */
 #ifndef WEIR_ENGINE_WAITING_H
 #define WEIR_ENGINE_WAITING_H
 
@@ -26,7 +26,7 @@ struct weir__wait_request {
 	uint32_t n;       /* 1 to WEIR_TABLE_CLAIMS_MAX */
 	weir_ns patience; /* the longest wait */
 	void *owner;      /* not NULL */
-	/* Waits for the delays of limits that shape, and for nothing else: a denial is over at once. */
+	/* Waits only for the delays of limits that shape. A denial ends the wait at once. */
 	bool departs_only;
 };
 
@@ -36,7 +36,7 @@ struct weir__wait_outcome {
 	uint32_t decided_by;         /* index of the claim that decided */
 	bool is_closed;              /* see struct weir__store_request */
 	weir_ns waited; /* for the limits, without the time of the store's reply and the lateness of timers */
-	/* Of each claim, for statistics. Those that allow have the delays that the store said. */
+	/* Of each claim, for statistics. Verdicts that allow have the delays that the store returned. */
 	struct weir_verdict verdicts[WEIR_TABLE_CLAIMS_MAX];
 };
 
@@ -63,7 +63,7 @@ void weir__waiting_free(struct weir__waiting *waiting); /* no wait may be left; 
 /* From now on, a take that would have to wait is denied. */
 void weir__waiting_end(struct weir__waiting *waiting);
 
-/* The number of waits, with those that were given up while the store had not replied. */
+/* The number of waits, including waits that were given up while the store had not replied. */
 uint32_t weir__waiting_n(const struct weir__waiting *waiting);
 
 /* A verdict that denies has the necessary wait as its retry_after. */
@@ -76,14 +76,14 @@ void weir__waiting_set_owner(struct weir__waiter *waiter, void *owner);
 /* When to call weir__waiting_do_due next; WEIR_NEVER: nothing is due before the store replies. */
 weir_ns weir__waiting_next(const struct weir__waiting *waiting);
 
-/* Goes on with all waits that are due by now. */
+/* Continues all waits that are due by now. */
 void weir__waiting_do_due(struct weir__waiting *waiting, weir_ns now);
 
 /* Whether the store is being called for this wait. It ends soon, and then `over` is called. */
 bool weir__waiting_is_under_way(const struct weir__waiter *waiter);
 
-/* Ends a wait early, without a call of `over`. Gives back what it was charged, also if the store has yet to reply.
- * The outcome is a denial, to reply with if the client is still connected. */
+/* Ends a wait early, without a call of `over`. Gives back what it was charged, even if the store has yet to reply. The
+ * outcome is a denial, to reply with if the client is still connected. */
 void weir__waiting_give_up(struct weir__waiter *waiter, weir_ns now, struct weir__wait_outcome *ret_outcome);
 
 #endif

@@ -3,8 +3,8 @@
  * A limit of the table has one plan at a time, for all requests. No request may be decided by the rules of one policy
  * and the numbers of the next. So the plans that differ are staged first, then the new policy becomes the current one,
  * and then the staged plans take effect, one by one. A thread that decides by the new policy in the meantime applies
- * the staged plans that it needs. A thread that began with the old policy and finds that it is no longer current starts
- * over with the new one, unless it has already charged something. In that case it read all its limits before they
+ * the staged plans that it needs. A thread that began with the old policy and finds that it was replaced starts over
+ * with the new one, unless it has already charged something. In that case it read all its limits before they
  * changed. */
 #ifndef WEIR_GUARD_BOUND_POLICY_H
 #define WEIR_GUARD_BOUND_POLICY_H
@@ -33,26 +33,27 @@ struct weir__bound_policy {
 	uint64_t n_places;
 	struct weir__plans_staged *staged; /* for each plan */
 	weir_ns *since;                    /* for each plan: when it got its limit of the table, on the table's clock */
-	/* The first plans whose keys start anew, because the table has another limit of the same name that cannot be
-	 * converted; and how many there are. */
+	/* The first plans whose keys start over, because the table has another limit of the same name that cannot be
+	 * converted, and the number of all such plans. */
 	uint32_t anew[WEIR__BOUND_POLICY_ANEW], n_anew;
 	/* For each limit, what a decision by the limit's own plan reads. In the policy's pool. */
 	struct weir__ahead *ahead;
 	const struct weir_table_limit *limits[]; /* for each plan; NULL: unlimited */
 };
 
-/* Whether the place where the state of a limit is to be kept exists and can hold it. Returns WEIR_OK, or an error and the
+/* Whether the store that will keep the state of a limit exists and can hold it. Returns WEIR_OK, or an error and the
  * reason. */
 typedef int weir__bound_policy_check(const struct weir_limit *limit, enum weir_policy_store store,
 				     struct weir_message *ret_message);
 
-/* Takes ownership of the policy, also on failure. Plans that differ from the table's are staged as of `now`. All limits
- * must pass the check, if there is one, except unlimited ones and those that only the table decides (is_local). Returns
- * errors as weir_guard_new does; then nothing stays staged, but some limits may have been added to the table. */
+/* Takes ownership of the policy, even on failure. Plans that differ from the table's are staged as of `now`. All limits
+ * must pass `check`, unless it is NULL, except unlimited limits and limits that only the table decides (is_local).
+ * Returns errors as weir_guard_new does. On an error nothing stays staged, but some limits may have been added to the
+ * table. */
 int weir__bound_policy_new(struct weir_table *table, struct weir_policy *policy, weir__bound_policy_check *check,
 			   weir_ns now, struct weir__bound_policy **ret_bound, struct weir_message *ret_message);
 
-/* A plan that had the same limit of the table in the policy before has had it since then. Call it before the policy
+/* Copies `since` for plans that had the same limit of the table in the previous policy. Call it before the policy
  * becomes the current one. */
 void weir__bound_policy_follow(struct weir__bound_policy *bound, const struct weir__bound_policy *before);
 

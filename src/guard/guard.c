@@ -6,8 +6,8 @@
 #include "core/text.h"
 #include "guard/guard_internal.h"
 
-/* Tells the store how to decide when it fails, by each plan of the policy. Call it before the policy is the current
- * one, so that no limit is decided without a rule that its policy has. */
+/* Tells the store how each plan of the policy decides while the store fails. Call it before the policy becomes the
+ * current one, so that each limit has its rule from the first decision on. */
 static void set_rules(struct weir_store *store, const struct weir__bound_policy *bound)
 {
 	for (uint32_t i = 0; store && i < bound->policy->n_plans; i++) {
@@ -66,7 +66,7 @@ int weir__guard_new(struct weir_table *table, struct weir_policy *policy, weir__
 	return new_guard(table, NULL, policy, check, ret_guard, ret_message);
 }
 
-/* A policy belongs to the guard also when it cannot be used. */
+/* Frees a policy that cannot be used, since the guard took ownership of it. */
 static int drop(struct weir_policy *policy, int error)
 {
 	weir_policy_free(policy);
@@ -111,7 +111,7 @@ void weir_guard_free(struct weir_guard *guard)
 	free(guard);
 }
 
-/* The policy is no longer current. Waits for the threads that still use it. Then it is freed, unless submitted requests
+/* Ends a policy that was replaced. Waits for the threads that still use it, then frees it, unless submitted requests
  * hold it. */
 static void end_bound(struct weir_guard *guard, struct weir__bound_policy *bound)
 {

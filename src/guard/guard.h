@@ -1,5 +1,5 @@
-/* guard.h: what the daemon needs of a guard beyond weir/guard.h.
- * The reasons are in docs/internals/policies.md. */
+/* guard.h: functions of a guard that only the daemon needs, beyond weir/guard.h. The reasons are in
+ * docs/internals/policies.md. */
 #ifndef WEIR_GUARD_GUARD_H
 #define WEIR_GUARD_GUARD_H
 
@@ -16,7 +16,8 @@ struct weir__limit_change {
 	char user[WEIR__CHANGE_USER]; /* who made it; "-" or empty: not known */
 	char peer[WEIR__CHANGE_PEER]; /* from where; the same */
 	weir_ns at;                   /* Unix time; 0: not known */
-	/* Of a change on all servers of a store: a number that grows with each change. 0: on this server alone. */
+	/* For a change on all servers of a store, a number that grows with each change. 0: a change on this server
+	 * alone. */
 	uint64_t version;
 };
 
@@ -44,12 +45,12 @@ int weir__guard_new(struct weir_table *table, struct weir_policy *policy, weir__
 /* Returns the limit of the plan with this name. It lives as long as the table. NULL: unknown plan, or unlimited. */
 const struct weir_table_limit *weir__guard_limit(struct weir_guard *guard, const char *plan, size_t length);
 
-/* Since when the plan of this name has had this limit of the table, through all policies, on the table's clock. 0: it does
- * not have it. */
+/* The time since when the plan of this name has had this limit of the table, through all policies, on the table's
+ * clock. 0: it does not have it. */
 weir_ns weir__guard_limit_since(struct weir_guard *guard, const char *plan, size_t length,
 				const struct weir_table_limit *limit);
 
-/* What a plan says about a failed store. */
+/* How a plan decides when the store fails. */
 struct weir__guard_failure {
 	enum weir_store_failure mode;         /* UNSET also for an unknown plan */
 	const struct weir_table_limit *local; /* with LOCAL: the limit to use; lives as long as the table */
@@ -68,15 +69,15 @@ bool weir__guard_has_table_store(struct weir_guard *guard);
 /* weir__policy_denies_unmatched of the policy in force. */
 bool weir__guard_denies_unmatched(struct weir_guard *guard);
 
-/* weir__policy_find_misspelled by the policy in force. Returns n if there is none. The name that was meant is copied to
- * ret_meant with a NUL. */
+/* weir__policy_find_misspelled by the policy in force. Returns n if no name seems misspelled. The name that was meant
+ * is copied to ret_meant with a NUL. */
 size_t weir__guard_find_misspelled(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
 				   char ret_meant[WEIR__ATTRIBUTE_NAME_MAX + 1]);
 
 /* --- lists: guard_list.c ------------------------------------------------------------------------------------------ */
 
-/* Each of these reports plans of one policy, with the limits of one instant: a change of the policy or of a limit is in all
- * rows or in none. Only a list of more than WEIR__GUARD_ROWS_MAX rows is read row by row. */
+/* Each of these reports plans of one policy, with the limits of one instant: a change of the policy or of a limit is in
+ * all rows or in none. Only a list of more than WEIR__GUARD_ROWS_MAX rows is read row by row. */
 enum { WEIR__GUARD_ROWS_MAX = 1024 };
 
 /* Reports up to `most` plans, from number `first` on, in file order. Calls `begin` first, with the number of plans that
@@ -89,9 +90,10 @@ void weir__guard_list(struct weir_guard *guard, uint32_t first, uint32_t most,
 bool weir__guard_row(struct weir_guard *guard, const char *plan, size_t length,
 		     void (*tell)(void *context, const struct weir__guard_row *row), void *context);
 
-/* Reports plans that the caller chooses. `begin` starts a choice. Then the first `most` plans are visited, in file order and
- * without unlimited ones. `choose` returns the chosen plans, at most WEIR__GUARD_ROWS_MAX, and `tell` gets them in this
- * order. If the policy changes before the first `tell`, all this starts over. Returns false if memory ran out. */
+/* Reports plans that the caller chooses. `begin` starts a choice. Then the first `most` plans are visited, in file
+ * order and without unlimited ones. `choose` returns the chosen plans, at most WEIR__GUARD_ROWS_MAX, and `tell` gets
+ * them in this order. If the policy changes before the first `tell`, it starts over with `begin`. Returns false if
+ * memory ran out. */
 struct weir__guard_choice {
 	void (*begin)(void *context);
 	void (*visit)(void *context, uint32_t plan, const struct weir_table_limit *limit);
@@ -101,21 +103,21 @@ struct weir__guard_choice {
 bool weir__guard_list_chosen(struct weir_guard *guard, uint32_t most, const struct weir__guard_choice *choice,
 			     void *context);
 
-/* Compares the policy in force with one that is to replace it. Returns false, and reports nothing, if memory ran
- * out. */
+/* Compares the policy in force with its replacement. Returns false, and reports nothing, if memory ran out. */
 bool weir__guard_compare(struct weir_guard *guard, const struct weir_policy *next, weir__policy_compare_report *report,
 			 void *context);
 
-/* Reports the first plans of the policy in force whose limits could not be converted from those that the table had
- * under the same names, and have decided nothing yet. Returns their number, including those that are not reported. */
+/* Reports the first plans of the policy in force whose limits could not be converted from the table's limits of the
+ * same names, and have decided nothing yet. Returns the number of all such plans. */
 uint32_t weir__guard_list_anew(struct weir_guard *guard, void (*tell)(void *context, const char *plan), void *context);
 
-/* --- changes of single limits: guard_changes.c --------------------------------------------------------------------- */
+/* --- changes of single limits: guard_changes.c
+ * --------------------------------------------------------------------- */
 
-/* weir_guard_change_limit, which also notes by whom and when. A change on all servers is made only if the policy in
- * force has this identity and no later one was made. A change on this server alone ignores the identity. Returns
- * WEIR_OK, also if nothing was to be done: ret_is_made says whether the change was made, and ret_before has the limit
- * before it. WEIR_ERR_CHANGE: also if the policy in force has another identity. */
+/* weir_guard_change_limit, which also records by whom and when. A change on all servers is made only if the policy in
+ * force has this identity and no later change was made. A change on this server alone ignores the identity. Returns
+ * WEIR_OK even if the limit already was as requested. ret_is_made says whether the change was made, and ret_before has
+ * the limit before it. WEIR_ERR_CHANGE: also if the policy in force has another identity. */
 int weir__guard_change_limit(struct weir_guard *guard, const char *plan, const struct weir__limit_change *change,
 			     uint64_t identity, weir_ns now, bool *ret_is_made, struct weir_limit *ret_before,
 			     struct weir_message *ret_message);
@@ -124,7 +126,7 @@ int weir__guard_change_limit(struct weir_guard *guard, const char *plan, const s
 int weir__guard_check_change(struct weir_guard *guard, const char *plan, const struct weir_limit *to, weir_ns now,
 			     struct weir_message *ret_message);
 
-/* Identifies what the policy in force says. */
+/* Returns a hash that identifies the content of the policy in force. */
 uint64_t weir__guard_identity(struct weir_guard *guard);
 
 /* Reports the latest change on all servers of each limit, if the policy in force has this identity. */
@@ -135,8 +137,8 @@ void weir__guard_list_shared(struct weir_guard *guard, uint64_t identity,
 /* The number of limits that were changed since the policy was loaded. */
 uint32_t weir__guard_changed(struct weir_guard *guard);
 
-/* Writes who made a change, as `alice (192.0.2.1:5000)` or `192.0.2.1:5000`, and when, as `2026-01-31T10:00:00Z`. Empty:
- * not known. */
+/* Writes who made a change, as `alice (192.0.2.1:5000)` or `192.0.2.1:5000`, and when, as `2026-01-31T10:00:00Z`.
+ * Empty: not known. */
 enum { WEIR__CHANGE_BY_SIZE = WEIR__CHANGE_USER + WEIR__CHANGE_PEER + 4, WEIR__CHANGE_AT_SIZE = 32 };
 void weir__limit_change_by(const struct weir__limit_change *change, char ret_by[WEIR__CHANGE_BY_SIZE]);
 void weir__limit_change_at(const struct weir__limit_change *change, char ret_at[WEIR__CHANGE_AT_SIZE]);
@@ -147,7 +149,7 @@ void weir__limit_change_at(const struct weir__limit_change *change, char ret_at[
  * NAME=VALUE, separated by spaces, as in `ip=10.0.0.0/24 api_key=abc`. In Envoy's form the text is `domain=NAME` and
  * the entries. `plan` is the name of the plan, or of its limit in the table. Bytes of values that are not valid or not
  * visible characters become \xHH, and so does a backslash. One byte of a value that weir__guard_read_key would misread
- * becomes \xHH too. Only the first `length` of the key's `whole` bytes are known; the rest becomes `...`. A key that
+ * becomes \xHH too. Only the first `length` of the key's `whole` bytes are known. The rest becomes `...`. A key that
  * this policy does not make, perhaps because another policy made it, is written as one value without a name. */
 enum { WEIR__KEY_TEXT_SIZE = 512 };
 size_t weir__guard_key_text(struct weir_guard *guard, const char *plan, const void *key, size_t length, size_t whole,
@@ -156,8 +158,8 @@ size_t weir__guard_key_text(struct weir_guard *guard, const char *plan, const vo
 /* The same for any key, without a policy. */
 size_t weir__key_text(const void *key, size_t length, size_t whole, char *text, size_t size);
 
-/* What goes in front of all keys of a request, in the caller's memory: the name space of a tenant. A prefix ends in its
- * only slash, so none is the beginning of another. */
+/* The prefix of all keys of a request, in the caller's memory: the name space of a tenant. A prefix ends with its only
+ * slash, so no prefix is the beginning of another. */
 struct weir__guard_prefix {
 	const char *at;
 	size_t n;
@@ -185,10 +187,10 @@ struct weir__guard_key {
 /* Converts a key from text to the bytes that a request with the same attributes gets. The text is as
  * weir__guard_key_text writes it. For a limit by one attribute, the value alone is enough. Values are normalised like
  * those of a request, so any spelling works. A value after NAME= that has an \xHH is only unescaped. An address may be
- * given as its network. A value that is not an address, for a part that is one, must follow its NAME=. All this may
- * follow the prefix of a tenant. Text that needs no change is not copied. WEIR_ERR_LIMIT: unknown plan, or unlimited. WEIR_ERR_SYNTAX: not a key of that limit; the
- * message says what is. WEIR_ERR_FULL: the room is too small; WEIR__GUARD_KEY_ROOM fits any key that a request can
- * have. */
+ * given as its network. If a part is an address, a value that is not an address must follow its NAME=. The text may
+ * begin with the prefix of a tenant. Text that needs no change is not copied. WEIR_ERR_LIMIT: unknown plan, or
+ * unlimited. WEIR_ERR_SYNTAX: not a key of that limit. The message says what would be right. WEIR_ERR_FULL: the room is
+ * too small. WEIR__GUARD_KEY_ROOM fits any key that a request can have. */
 enum { WEIR__GUARD_KEY_ROOM = 16384 };
 int weir__guard_read_key(struct weir_guard *guard, const char *plan, size_t plan_length, const char *text,
 			 size_t length, char *room, size_t size, struct weir__guard_key *ret_key,
@@ -225,8 +227,8 @@ struct weir__guard_view {
 };
 
 /* Reports, for each limit that applies to a request, whether it would allow the request now. Charges nothing. Limits
- * come in file order. Then reports the chosen limit, unless it is NULL, among these, or no longer in the policy. The
- * table decides; guard_check.h does the same with any store. WEIR_ERR_LIMIT: as weir_policy_match. */
+ * come in file order. Then reports the chosen limit, unless it is NULL, already reported, or not in the policy any
+ * more. It reads the table. guard_check.h does the same with any store. WEIR_ERR_LIMIT: as weir_policy_match. */
 int weir__guard_view(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n, uint64_t cost,
 		     const struct weir__guard_chosen *chosen, weir_ns now,
 		     void (*tell)(void *context, const struct weir__guard_view *view), void *context,

@@ -1,4 +1,4 @@
-/* guard_changes.c: changes of single limits after their policy was loaded, with by whom and when. */
+/* guard_changes.c: changes of single limits after their policy was loaded, and by whom and when they were made. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static bool is_shared(const struct weir__limit_change *change)
 	return change->version > 0;
 }
 
-/* The changes of a plan, made if there are none. NULL: no memory. */
+/* The record of a plan's changes, which is made if it is missing. NULL: no memory. */
 static struct weir__plan_changes *changes_of(struct weir__bound_policy *bound, uint32_t plan)
 {
 	if (bound->changes == NULL)
@@ -35,7 +35,7 @@ static struct weir__plan_changes *changes_of(struct weir__bound_policy *bound, u
 	return bound->changes ? bound->changes[plan] : NULL;
 }
 
-/* Without memory for the note, the change is made all the same. */
+/* If memory for the record runs out, the change is still made. */
 static void note(struct weir__bound_policy *bound, uint32_t plan, const struct weir__limit_change *change)
 {
 	struct weir__plan_changes *const changes = changes_of(bound, plan);
@@ -46,7 +46,7 @@ static void note(struct weir__bound_policy *bound, uint32_t plan, const struct w
 	*(changes->is_here ? &changes->here : &changes->shared) = *change;
 }
 
-/* Only changes of limits write versions, and `changing` serialises these. */
+/* Only changes of limits write versions, and `changing` serialises changes. */
 static uint64_t version_of(const struct weir__bound_policy *bound, uint32_t plan)
 {
 	return bound->changes && bound->changes[plan] ? bound->changes[plan]->shared.version : 0;
@@ -69,7 +69,7 @@ static int check_limit(const struct weir_guard *guard, const struct weir__bound_
 	return guard->check ? guard->check(to, weir_policy_plan_of(bound->policy, plan)->store, ret_message) : WEIR_OK;
 }
 
-/* To be called with `changing` locked. */
+/* Call it with `changing` locked. */
 static int change_bound(struct weir_guard *guard, struct weir__bound_policy *bound, uint32_t plan,
 			const struct weir__limit_change *change, weir_ns now, struct weir_message *ret_message)
 {

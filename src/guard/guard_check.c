@@ -236,8 +236,8 @@ void weir__guard_check_decided(struct weir__guard_check *check, const struct wei
 	weir__guard_write_decider(&check->answer, limit, name_of(check, limit, decider));
 }
 
-/* If the next policy is already current, its changed limits were charged all the same. But their verdicts may be by the
- * next policy's numbers, so they are not counted. */
+/* If the next policy is already current, its changed limits were still charged. But their verdicts may use the next
+ * policy's numbers, so they are not counted. */
 static void count_shadows(struct weir__guard_check *check, const struct weir_verdict *verdicts)
 {
 	if (!check->is_kept && !weir__epoch_check_holds(&check->epoch_check))

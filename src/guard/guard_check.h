@@ -38,22 +38,22 @@ struct weir__guard_match {
 	const struct weir__ahead *ahead[WEIR_POLICY_CLAIMS_MAX]; /* for each claim, addresses known ahead; NULL: none */
 };
 
-/* Matches the request. Its keys get the prefix, unless that is NULL. `claims` and `verdicts` have room for WEIR_POLICY_CLAIMS_MAX. WEIR_ERR_LIMIT: as
- * weir_policy_match; then the check has ended. */
+/* Matches the request. Its keys get the prefix, unless that is NULL. `claims` and `verdicts` have room for
+ * WEIR_POLICY_CLAIMS_MAX. WEIR_ERR_LIMIT: as weir_policy_match; then the check has ended. */
 int weir__guard_check_begin(struct weir__guard_check *check, struct weir_guard *guard, struct weir__guard_match *match,
 			    const struct weir_attribute *attributes, size_t n, uint64_t cost,
 			    const struct weir__guard_prefix *prefix, struct weir_claim *claims,
 			    struct weir_message *ret_message);
 
 /* Sets operation, claims, verdicts, epoch_check and hashes of the next store request. Returns false if the check has
- * ended; then check->answer is set. A policy that became current in the meantime can fail the request as begin does;
- * then *ret_error is not WEIR_OK. */
+ * ended, with check->answer set. A policy that became current in the meantime can fail the request as begin does. Then
+ * *ret_error is not WEIR_OK. */
 bool weir__guard_check_next(struct weir__guard_check *check, struct weir__guard_match *match, struct weir_claim *claims,
 			    struct weir_verdict *verdicts, struct weir__store_request *store_request, int *ret_error,
 			    struct weir_message *ret_message);
 
-/* How long the policy lets this request wait for its limits that shape: the smallest `wait` of those that apply and are
- * enforced. Returns false if none of them has one. */
+/* How long this request may wait for its limits that shape: the smallest `wait` of the enforced limits that apply.
+ * Returns false if none of them has a `wait`. */
 bool weir__guard_check_patience(const struct weir__guard_check *check, const struct weir_claim *claims,
 				weir_ns *ret_patience);
 
@@ -61,7 +61,8 @@ bool weir__guard_check_patience(const struct weir__guard_check *check, const str
 void weir__guard_check_decided(struct weir__guard_check *check, const struct weir_claim *claims, size_t decider,
 			       const struct weir_verdict *verdict);
 
-/* Call when the check has moved and its claims own their keys. The attributes and the match are no longer used. */
+/* Call it when the check has moved and its claims own their keys. The attributes and the match are not used any
+ * more. */
 static inline void weir__guard_check_kept(struct weir__guard_check *check)
 {
 	check->is_kept = true;
@@ -74,7 +75,7 @@ void weir__guard_check_hold(struct weir__guard_check *check);
 /* Ends a check that the store has failed. */
 void weir__guard_check_abandon(struct weir__guard_check *check);
 
-/* Whether the current store request is of limits in shadow. If it fails, the answer stands. */
+/* Whether the current store request is for limits in shadow. If it fails, the decision stands. */
 bool weir__guard_check_is_shadowing(const struct weir__guard_check *check);
 
 /* Whether limits in shadow were taken, not only peeked at. */
@@ -107,7 +108,7 @@ struct weir__guard_descriptors {
 };
 
 /* The caller's memory. `statuses` has room for all descriptors, `claims` and `verdicts` for WEIR_DESCRIPTORS_MAX. Keys
- * of claims point into `matched` until the check is kept. Errors are those of weir_guard_check_descriptors. */
+ * of claims point into `matched` until the check is kept. Errors as weir_guard_check_descriptors. */
 struct weir__guard_descriptors_room {
 	struct weir_descriptors_answer *matched;
 	struct weir_claim *claims;
@@ -121,8 +122,8 @@ int weir__guard_descriptors_begin(struct weir__guard_descriptors *check, struct 
 				  uint64_t hits, const struct weir__guard_descriptors_room *room,
 				  struct weir_message *ret_message);
 
-/* Sets the next store request. Returns false if the check has ended; then answer and statuses are set. A policy that
- * became current in the meantime can fail the request as begin does; then *ret_error is not WEIR_OK. */
+/* Sets the next store request. Returns false if the check has ended, with answer and statuses set. A policy that became
+ * current in the meantime can fail the request as begin does. Then *ret_error is not WEIR_OK. */
 bool weir__guard_descriptors_next(struct weir__guard_descriptors *check,
 				  const struct weir__guard_descriptors_room *room,
 				  struct weir__store_request *store_request, int *ret_error,
@@ -155,13 +156,13 @@ struct weir__guard_look {
 	bool has_chosen; /* the chosen one is the last */
 	bool is_denied;  /* no limit matches the request, and the policy denies such requests */
 	uint32_t n, at;  /* claims; the first that has not been peeked at */
-	/* In file order; the keys are those of the claims. */
+	/* In file order, with the keys of the claims. */
 	struct weir_policy_claim applies[WEIR__GUARD_LOOK_CLAIMS];
 };
 
 /* `claims` and `verdicts` have room for WEIR__GUARD_LOOK_CLAIMS. A claim without a limit is unlimited. `chosen` is
- * added unless it is NULL, among those that apply, or no longer in the policy. WEIR_ERR_LIMIT: as weir_policy_match;
- * then the look has ended. */
+ * added unless it is NULL, applies anyway, or is not in the policy any more. WEIR_ERR_LIMIT: as weir_policy_match; then
+ * the look has ended. */
 int weir__guard_look_begin(struct weir__guard_look *look, struct weir_guard *guard, struct weir_policy_answer *matched,
 			   const struct weir_attribute *attributes, size_t n, uint64_t cost,
 			   const struct weir__guard_chosen *chosen, struct weir_claim *claims,

@@ -75,7 +75,7 @@ static int add_given(struct weir_guard *guard, const struct weir_limit *store_re
 	return WEIR_OK;
 }
 
-/* Equal limits share their keys, whichever request states them. */
+/* Equal inline limits of different requests share their keys. */
 static int take_given(struct weir_guard *guard, const struct weir_limit *store_request,
 		      const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
@@ -250,7 +250,7 @@ static void note_verdicts(const struct weir__guard_descriptors *check, const wei
 	}
 }
 
-/* Whether there are quotas, and each of them denies. */
+/* Whether the request has quotas, and each of them denies. */
 static bool are_quotas_used_up(const struct weir__guard_descriptors *check, const weir__room *room)
 {
 	bool is_any = false;
@@ -347,7 +347,7 @@ static enum stage take_answer(struct weir__guard_descriptors *check, const weir_
 
 /* --- the end ----------------------------------------------------------------------------------------------------- */
 
-/* Only enforced limits decide; quotas do when all of them are used up. */
+/* Only enforced limits decide. Quotas decide only when all of them are used up. */
 static void join_statuses(struct weir__guard_descriptors *check, const weir__room *room)
 {
 	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX];
@@ -403,8 +403,8 @@ static bool start_over(struct weir__guard_descriptors *check, const weir__room *
 	return *ret_error == WEIR_OK;
 }
 
-/* Quotas are peeked at first, because a request that all of them deny is counted nowhere. If others use up a quota in
- * between, it may be exceeded by the last requests: a quota denies nothing by itself. */
+/* Quotas are peeked at first, because a request that all of them deny is counted nowhere. If other requests use up a
+ * quota in between, it may be exceeded by the last requests, since a single quota denies nothing. */
 bool weir__guard_descriptors_next(struct weir__guard_descriptors *check, const weir__room *room,
 				  struct weir__store_request *store_request, int *ret_error,
 				  struct weir_message *ret_message)

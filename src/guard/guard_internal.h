@@ -27,8 +27,8 @@ struct weir_guard {
 	 * first. */
 	pthread_mutex_t ending;
 	pthread_mutex_t giving; /* serialises adding to `given` */
-	/* Protects the changes that bound policies note, and is held while one limit changes, so that a list does not mix
-	 * limits from before and after. Deciding threads do not take it. */
+	/* Protects the changes that bound policies note, and is held while one limit changes, so that a list does not
+	 * mix limits from before and after. Deciding threads do not take it. */
 	pthread_mutex_t noting;
 	struct weir__given given[WEIR_GUARD_GIVEN_MAX];
 	_Atomic uint32_t n_given; /* given[0..n_given) never change */
@@ -43,12 +43,12 @@ static inline void weir__guard_write_decider(struct weir_guard_answer *answer, c
 	memcpy(answer->decided_by, name, strlen(name) + 1);
 }
 
-/* For blocking calls: decides a request by the guard's store. Returns the errors of weir__store_call. The answer gets
- * only whether the fallback decided; NULL: it does not matter. */
+/* For blocking calls: decides a request by the guard's store. Returns the errors of weir__store_call. `answer` gets
+ * only whether the fallback decided, and may be NULL. */
 int weir__guard_call_store(const struct weir_guard *guard, struct weir__store_request *request,
 			   struct weir_guard_answer *answer, struct weir_message *ret_message);
 
-/* Adds to the answer that the fallback of the store has decided a request. */
+/* Records in the answer that the fallback of the store has decided a request. */
 static inline void weir__guard_note_fallback(struct weir_guard_answer *answer,
 					     const struct weir__store_request *request)
 {
@@ -66,13 +66,13 @@ struct weir__plan_changes {
 	bool is_here;                     /* `here` was made, and after `shared` */
 };
 
-/* Copies the change that is in force for a plan. Returns false if the plan was not changed. Call it within an epoch, with
- * `noting` locked. */
+/* Copies the change that is in force for a plan. Returns false if the plan was not changed. Call it within an epoch,
+ * with `noting` locked. */
 bool weir__guard_change_of(const struct weir__bound_policy *bound, uint32_t plan,
 			   struct weir__limit_change *ret_change);
 
-/* Whether the policy is still the current one. If so, limits of the table that were read before this call have no number of
- * the next policy: they are read with acquire loads, so the load here comes after them. */
+/* Whether the policy is still the current one. If so, limits of the table that were read before this call have no
+ * numbers of the next policy: they are read with acquire loads, so the load here comes after them. */
 static inline bool weir__guard_is_current(const struct weir_guard *guard, const struct weir__bound_policy *bound)
 {
 	return atomic_load(&guard->bound) == bound;

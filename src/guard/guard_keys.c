@@ -47,7 +47,7 @@ size_t weir__key_text(const void *key, size_t length, size_t whole, char *text, 
 	return weir__guard_write_key(NULL, 0, key, length, whole, text, size);
 }
 
-/* A limit whose keys started anew has another name in the table: ~, 16 hexadecimal digits and the plan's name
+/* A limit whose keys started over has another name in the table: ~, 16 hexadecimal digits and the plan's name
  * (name_anew in bound_policy.c). */
 static uint32_t plan_of(const struct weir__bound_policy *bound, const char *name)
 {

@@ -85,7 +85,7 @@ static bool write_value(struct room *room, const struct weir_policy *policy, con
 
 	if (is_shown && (text.n == 0 || has_escape(text)))
 		return (!part->is_address || write_bytes(room, "", 1)) && write_unescaped(room, text);
-	/* A value needs at most this; an address may need more than its text, but is short. */
+	/* A value needs at most this much. An address may need more than its text, but is short. */
 	if (text.n + 2 > room->size - room->used) {
 		room->is_full = true;
 		return false;
@@ -106,7 +106,7 @@ static bool take_name(struct weir__slice *text, struct weir__slice name)
 	return true;
 }
 
-/* Splits off the value before the next name; *text then begins with that name. Without a next name, the value is all of
+/* Splits off the value before the next name. *text then begins with that name. Without a next name, the value is all of
  * it. Returns false if the next name is not found. */
 static bool take_value(struct weir__slice *text, struct weir__slice next, struct weir__slice *ret_value)
 {

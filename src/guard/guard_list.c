@@ -1,8 +1,8 @@
 /* guard_list.c: lists plans of the policy in force.
  *
- * The table's limits change one by one after the policy was replaced, so a reader that goes through them meanwhile would see
- * some of the old policy and some of the next. All rows are therefore read first, and are reported only if the policy is
- * still in force. Otherwise they are read again, by the next policy. */
+ * The table's limits change one by one after the policy was replaced, so a reader that goes through them meanwhile
+ * would see limits of the old and of the new policy. All rows are therefore read first, and are reported only if the
+ * policy is still in force. Otherwise they are read again, by the next policy. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -60,8 +60,9 @@ static void leave(const struct reading *reading)
 	weir__epoch_leave(&reading->guard->epoch, reading->phase);
 }
 
-/* Reads n rows: of `plans`, or if that is NULL from plan `first` on. If the policy was replaced meanwhile, leaves it, enters
- * the next one, and returns false. That happens at most once for each new policy, so callers try again without an end. */
+/* Reads n rows: of `plans`, or if that is NULL from plan `first` on. If the policy was replaced meanwhile, leaves it,
+ * enters the next one, and returns false. That happens at most once for each new policy, so callers try again without
+ * an end. */
 static bool read_rows(struct reading *reading, const uint32_t *plans, uint32_t first, uint32_t n,
 		      struct weir__guard_row *rows)
 {

@@ -1,4 +1,4 @@
-/* guard_look.c: what the policy's limits are and would decide, for observers. Charges nothing. */
+/* guard_look.c: shows the policy's limits and what they would decide. Charges nothing. */
 #include <stdio.h>
 
 #include "guard/guard_check.h"

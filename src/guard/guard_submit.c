@@ -1,4 +1,4 @@
-/* guard_submit.c: policy checks of an event loop. A check is on the heap from the start, with its claims and keys. */
+/* guard_submit.c: policy checks for event loops. A check is on the heap from the start, with its claims and keys. */
 #include <stdlib.h>
 
 #include "core/argument.h"

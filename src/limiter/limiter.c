@@ -132,7 +132,7 @@ struct attempt {
 	struct weir_plan plan;
 };
 
-/* Returns false if the slot is not in use; then take the lock. */
+/* Returns false if the slot is not in use. Then take the lock. */
 static bool begin(struct weir_limiter *limiter, struct attempt *attempt, weir_ns now)
 {
 	attempt->seen = weir__atomic16_load(&limiter->slot);
@@ -146,7 +146,7 @@ static bool begin(struct weir_limiter *limiter, struct attempt *attempt, weir_ns
 	return true;
 }
 
-/* For decisions with nothing to write: they hold if the limit has not changed meanwhile. */
+/* Whether the limit has not changed meanwhile, so that a decision with nothing to write is valid. */
 static inline bool is_still(struct weir_limiter *limiter, uint64_t generation)
 {
 	return __atomic_load_n(&limiter->slot.state.hi, __ATOMIC_ACQUIRE) >> GENERATION_SHIFT == generation;

@@ -8,8 +8,8 @@
 #include "core/wide.h"
 #include "os/lock.h"
 
-/* A waiting thread, on its own stack. It is in the limiter's list, in order of arrival; the limiter's lock protects
- * that. */
+/* A waiting thread, on its own stack. It is in the limiter's list, in order of arrival. The limiter's lock protects the
+ * list. */
 struct weir__waiter {
 	struct weir__waiter *previous, *next;
 	struct weir_canceller *canceller;     /* the thread sleeps on this canceller's word */

@@ -1,7 +1,7 @@
 /* limiter_wait.c: waiting for a limiter.
  *
  * If the limiter can reserve, a wait is a reservation. The thread makes it once, in order of arrival, and sleeps until
- * its own instant; no thread polls, and none is woken for another. A bucket that shapes has departures instead of
+ * its own instant. No thread polls, and none is woken for another. A bucket that shapes has departures instead of
  * reservations. For all other limits the thread sleeps for the exact retry_after and tries again. Either way the thread
  * is in the limiter's list meanwhile, so that a change of the limit finds it. */
 #include "limiter/limiter.h"
@@ -63,7 +63,7 @@ static void give_back(struct weir_limiter *limiter, struct weir__waiter *self, w
 }
 
 /* Decides under the lock, where no change can move the reservation, how a wait ends. Returns false if a change has
- * moved it: sleep on. */
+ * moved it. Then sleep again. */
 static bool settle(struct weir_limiter *limiter, struct weir__waiter *self, int *error)
 {
 	const weir_ns now = weir_clock_now();

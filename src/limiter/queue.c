@@ -1,14 +1,13 @@
-/* queue.c: a FIFO queue that leaks.
+/* queue.c: a FIFO queue that hands out items at a constant rate.
  *
  * Departures follow a timetable: each is due exactly one period/count after the one before, in units of 1/count ns. If
  * a consumer is late by less than that, the next departure stays where it was, so that wake-up delays do not add up. If
- * it is later, or an item enters an empty queue, a new timetable begins. Nothing is saved up.
+ * it is later, or an item enters an empty queue, a new timetable begins. Missed departures are not made up for.
  *
  * Threads that must wait stand in two lines, producers and consumers, each in order of arrival and each asleep on its
  * own word. Only the first of a line can proceed. A thread that changes something wakes just the first, and a thread
  * that leaves the front of a line wakes the next. The first consumer sleeps until the next departure, the others until
- * they are first.
- * The reasons are in docs/internals/limiter.md. */
+ * they are first. The reasons are in docs/internals/limiter.md. */
 #include <weir/queue.h>
 
 #include <errno.h>
@@ -122,7 +121,7 @@ static void forget_if_due_for(struct weir_queue *queue, weir_ns now, weir_ns lon
 		queue->due = present;
 }
 
-/* Sets the descriptor's timer. A time that has passed makes it readable at once; WEIR_NEVER disarms it. */
+/* Sets the descriptor's timer. A time that has passed makes it readable at once. WEIR_NEVER disarms it. */
 static void arm(struct weir_queue *queue, weir_ns now)
 {
 	weir_ns wait = WEIR_NEVER;
@@ -151,7 +150,7 @@ static void describe(const struct weir_queue *queue, weir_ns now, bool is_full, 
 	};
 }
 
-/* `self` is the producer's place in line, NULL if it does not wait. A producer cannot push past those that wait. */
+/* `self` is the producer's place in line, NULL if it does not wait. A producer cannot push past waiting producers. */
 static int push_held(struct weir_queue *queue, const struct waiter *self, weir_ns now, void *item,
 		     struct weir_verdict *ret_verdict)
 {

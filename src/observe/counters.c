@@ -139,7 +139,7 @@ bool weir__counters_set_log_unmatched(struct weir__counters_set *counters_set, u
 {
 	uint64_t last = atomic_load_explicit(&counters_set->unmatched_at_s, memory_order_relaxed), all = 0, told;
 
-	/* Another worker's clock may be a second ahead; one that was set back by more is a new clock. */
+	/* Another worker's clock may be a second ahead. A clock that was set back by more is a new clock. */
 	if (last > 0 && (now_s > last ? now_s - last : last - now_s) < UNMATCHED_EVERY_S)
 		return false;
 	if (!atomic_compare_exchange_strong(&counters_set->unmatched_at_s, &last, now_s))

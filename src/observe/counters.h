@@ -1,7 +1,7 @@
 /* counters.h: the workers' counters of connections, requests and authentication failures by protocol, of pauses in
  * accepting, and of connections that the server closed to protect itself.
  *
- * Each worker writes its own counters with plain loads and stores. A reader adds up those of all workers. */
+ * Each worker writes its own counters with plain loads and stores. A reader adds up the counters of all workers. */
 #ifndef WEIR_OBSERVE_COUNTERS_H
 #define WEIR_OBSERVE_COUNTERS_H
 
@@ -68,9 +68,9 @@ uint64_t weir__counters_set_made_at_s(const struct weir__counters_set *counters_
 void weir__counters_set_sum(struct weir__counters_set *counters_set, struct weir__counters_sum *ret_sum);
 
 /* Whether a log line of this kind may be written. All workers together may write 10 lines a second about authentication
- * failures, one a second about attempts that were not checked and about each reason to close connections, and one in 10 s about pauses, so that password guessing
- * or too many connections do not fill the log.
- * *ret_left_out is the number of events without a line since the last line; it is set only if true is returned. */
+ * failures, one a second about attempts that were not checked and about each reason to close connections, and one in 10
+ * s about pauses, so that password guessing or too many connections do not fill the log. *ret_left_out is the number of
+ * events without a line since the last line. It is set only if true is returned. */
 enum weir__counters_line {
 	WEIR__COUNTERS_LINE_AUTH_FAILURE,
 	WEIR__COUNTERS_LINE_AUTH_LIMITED,
@@ -82,9 +82,9 @@ enum weir__counters_line {
 bool weir__counters_set_may_log(struct weir__counters_set *counters_set, enum weir__counters_line what,
 				uint64_t *ret_left_out);
 
-/* Whether to log unmatched requests: at most once a minute for all workers together, by the time `now_s`. Then *ret_n is
- * how many there were since the last such line. Until then workers only read a shared line, so any number of unmatched
- * requests is cheap. */
+/* Whether to log unmatched requests: at most once a minute for all workers together, by the time `now_s`. If true,
+ * *ret_n is their number since the last such line. Until then workers only read a shared line, so any number of
+ * unmatched requests is cheap. */
 bool weir__counters_set_log_unmatched(struct weir__counters_set *counters_set, uint64_t now_s, uint64_t *ret_n);
 
 /* Only by the worker that owns the counter. A negative n subtracts. */

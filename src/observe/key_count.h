@@ -1,8 +1,8 @@
 /* key_count.h: the number of live keys, fast enough for frequent callers, and accurate when there are few.
  *
- * A small sample of a large table says little about a few keys, and usually finds none of a single one. So when few
- * keys are live, a larger part of the table is scanned, which takes 2 ms. That is done now and then. In between, the
- * keys inserted since are added to the last result. */
+ * A small sample of a large table says little about a few live keys. When few keys are live, a larger part of the table
+ * is scanned, which takes 2 ms. This happens only now and then. In between, the keys inserted since are added to the
+ * last result. */
 #ifndef WEIR_OBSERVE_KEY_COUNT_H
 #define WEIR_OBSERVE_KEY_COUNT_H
 

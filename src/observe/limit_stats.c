@@ -450,7 +450,7 @@ void weir__limit_stats_each(struct weir__limit_stats *stats, const struct weir_c
 		weir__tracer_each(stats->tracer, claims, verdicts, n, now);
 }
 
-/* Counts as the table does: all claims if the request is allowed, otherwise those that denied. */
+/* Counts as the table does: all claims if the request is allowed, otherwise only claims that denied. */
 void weir__limit_stats_together(struct weir__limit_stats *stats, const struct weir_claim *claims,
 				const struct weir_verdict *verdicts, size_t n, bool is_shadow, weir_ns now)
 {

@@ -1,10 +1,9 @@
 /* limit_stats.h: statistics of decisions and replies by limit and second, as histograms, and by key (top_keys.h).
  *
- * Each worker writes its own with plain loads and stores, and a reader adds up those of all workers. So a decision
- * never waits. Memory is bounded: a worker tracks at most WEIR__LIMIT_STATS_LIMITS_MAX limits at a time, and evicts one
- * without recent decisions for a new one. Permanent counters, such as allowed and denied per limit, are the table's
- * (weir_table_limit_stats).
- * The reasons are in docs/internals/observing.md. */
+ * Each worker writes its own statistics with plain loads and stores, and a reader adds up the statistics of all
+ * workers. So a decision never waits. Memory is bounded: a worker tracks at most WEIR__LIMIT_STATS_LIMITS_MAX limits at
+ * a time, and evicts one without recent decisions for a new one. The table has the permanent counters, such as allowed
+ * and denied per limit (weir_table_limit_stats). The reasons are in docs/internals/observing.md. */
 #ifndef WEIR_OBSERVE_LIMIT_STATS_H
 #define WEIR_OBSERVE_LIMIT_STATS_H
 
@@ -103,7 +102,7 @@ uint32_t weir__limit_stats_set_workers(const struct weir__limit_stats_set *stats
 void weir__limit_stats_each(struct weir__limit_stats *stats, const struct weir_claim *claims,
 			    const struct weir_verdict *verdicts, size_t n, weir_ns now);
 
-/* Counts a request that several limits decided, all or nothing; or a limit in shadow, which the client does not see. */
+/* Counts a request that several limits decided, all or nothing, or a limit in shadow, which the client does not see. */
 void weir__limit_stats_together(struct weir__limit_stats *stats, const struct weir_claim *claims,
 				const struct weir_verdict *verdicts, size_t n, bool is_shadow, weir_ns now);
 
@@ -166,8 +165,8 @@ void weir__limit_stats_set_series(struct weir__limit_stats_set *stats_set, const
 				  uint32_t last, uint32_t seconds, struct weir__limit_stats_sum *ret_seen);
 
 /* Requests, since the workers started and second by second. A request that several limits decided counts once, and is
- * rejected if one of them denied it. A request that only limits in shadow apply to, or none, is allowed, unless the policy
- * denies unmatched requests. */
+ * rejected if one of them denied it. A request to which no limit applies, or only limits in shadow, is allowed, unless
+ * the policy denies unmatched requests. */
 void weir__limit_stats_set_requests(struct weir__limit_stats_set *stats_set, struct weir__limit_stats_sum *ret_seen);
 void weir__limit_stats_set_requests_series(struct weir__limit_stats_set *stats_set, uint32_t last, uint32_t seconds,
 					   struct weir__limit_stats_sum *ret_seen);

@@ -401,8 +401,8 @@ FILE *weir__log_stream(struct weir__log *log, enum weir__log_level level)
 
 /* --- the thread -------------------------------------------------------------------------------------------------- */
 
-/* Waits until a write would not block. A pipe that has room takes a full line, because a line is no longer than an
- * atomic write. Returns false if the log is ending and the reader takes nothing. */
+/* Waits until a write would not block. A pipe that has room takes a full line, because a line fits an atomic write.
+ * Returns false if the log is ending and the reader takes nothing. */
 static bool wait_for_room(struct weir__log *log)
 {
 	uint64_t until = 0;

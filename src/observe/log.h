@@ -1,9 +1,9 @@
 /* log.h: the daemon's log lines, as text or as JSON with one object per line.
  *
- * A caller hands a line over and goes on; a thread writes it. So no caller waits for the log's reader. A line that does
- * not fit in the buffer is left out and counted, and the number is logged once there is room again. Control characters
- * and invalid UTF-8 are always escaped, because keys and paths are bytes that a client chose.
- * The reasons are in docs/internals/observing.md. */
+ * A caller hands a line over, and a thread writes it. So no caller waits for the log's reader. A line that does not fit
+ * in the buffer is left out and counted, and the number is logged once there is room again. Control characters and
+ * invalid UTF-8 are always escaped, because keys and paths are bytes that a client chose. The reasons are in
+ * docs/internals/observing.md. */
 #ifndef WEIR_OBSERVE_LOG_H
 #define WEIR_OBSERVE_LOG_H
 
@@ -35,8 +35,8 @@ bool weir__log_is_json(const struct weir__log *log);
 __attribute__((format(printf, 3, 4))) void weir__log_say(struct weir__log *log, enum weir__log_level level,
 							 const char *words, ...);
 
-/* Writes the sentence itself, before lines that wait, for a process that ends right after it. Does not wait for a reader:
- * without room, the line is left out. */
+/* Writes the sentence itself, before lines that wait, for a process that ends right after it. Does not wait for a
+ * reader: without room, the line is left out. */
 __attribute__((format(printf, 3, 4))) void weir__log_say_now(struct weir__log *log, enum weir__log_level level,
 							     const char *words, ...);
 

@@ -1,4 +1,4 @@
-/* log_key.c: keys of a policy's limits by their attributes, others as bytes. */
+/* log_key.c: writes keys of a policy's limits by their attributes, and other keys as bytes. */
 #include "observe/log_key.h"
 
 #include <stdio.h>

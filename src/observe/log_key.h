@@ -5,8 +5,8 @@
 #include "guard/guard.h"
 #include "observe/log.h"
 
-/* `guard` has the attributes that keys of its limits are made of; NULL: there is no policy. `counted_as` is the limit that counts
- * inline limits. */
+/* `guard` has the attributes that keys of its limits are made of; NULL: without a policy. `counted_as` is the limit
+ * that counts inline limits. */
 void weir__log_key(struct weir__log_line *line, struct weir_guard *guard, const struct weir_table_limit *counted_as,
 		   const struct weir_claim *claim);
 void weir__log_key_hash(struct weir__log_line *line, uint64_t hash);

@@ -132,7 +132,7 @@ static void add_line(struct weir__http_reply *reply, const char *what, const cha
 		weir__reply_add_text(reply, words[i]);
 }
 
-/* The text format has no info type; it uses gauge. */
+/* The text format has no info type, so infos are gauges there. */
 static const char *type_word(enum weir__metric_type type, bool is_openmetrics)
 {
 	switch (type) {

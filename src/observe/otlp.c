@@ -16,7 +16,8 @@
 
 enum { KIND_INTERNAL = 1, KIND_SERVER = 2 };
 
-/* Bits of the field `flags`: sampled, as in traceparent; whether it is known if the parent is remote; and if it is. */
+/* Bits of the field `flags`: sampled, as in traceparent, whether it is known if the parent is remote, and whether it is
+ * remote. */
 enum { FLAG_SAMPLED = 1, FLAG_KNOWS_REMOTE = 0x100, FLAG_IS_REMOTE = 0x200 };
 
 enum {

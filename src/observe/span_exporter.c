@@ -120,7 +120,7 @@ static bool pause_for(struct weir__span_exporter *traces, uint64_t ms)
 
 /* --- posting ----------------------------------------------------------------------------------------------------- */
 
-/* What does not fit is ignored. */
+/* Bytes that do not fit are ignored. */
 static size_t take_answer(char *bytes, size_t one, size_t n, void *traces_)
 {
 	struct weir__span_exporter *const traces = traces_;

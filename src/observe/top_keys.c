@@ -6,8 +6,8 @@
 
 #include "os/lock.h"
 
-/* Keys are found by hash chains. Counts are in one array, and only grow. So the search for the smallest count goes on
- * where the last one ended, and scans all only when no count is that small any more. */
+/* Keys are found by hash chains. Counts are in one array, and only grow. So the search for the smallest count continues
+ * where the last one ended, and scans all counts only when none is that small any more. */
 struct summary {
 	uint32_t n, buckets;
 	uint64_t period; /* number of the period, since 1970 */
@@ -99,7 +99,7 @@ void weir__top_keys_clear(struct weir__top_keys *top_keys)
 
 /* Makes the period of this instant the current one. Writer and readers read the clock at slightly different times, so a
  * period that has just begun is not left for a caller that is a little late. If the clock was set back further,
- * counting starts anew. */
+ * counting starts over. */
 static void turn(struct summary *now, struct summary *before, weir_ns at)
 {
 	const uint64_t period = at / span_ns;
@@ -220,9 +220,10 @@ struct pile {
 	uint64_t unseen; /* how often a key in none of them may have been counted */
 };
 
-/* Copies a summary. In a full one, a missing key may have been counted up to the smallest count. That goes to `unseen`,
- * and is subtracted from the keys it has. So for each key, the sum over all summaries plus `unseen` is its count,
- * including what it may have been counted where it is missing. Differences may wrap; sums do not. */
+/* Copies a summary. In a full one, a missing key may have been counted up to the smallest count. That count goes to
+ * `unseen`, and is subtracted from the keys that the summary has. So for each key, the sum over all summaries plus
+ * `unseen` is its count, including what it may have been counted in summaries that lack it. Differences may wrap, but
+ * sums do not. */
 static void pile_up(struct pile *pile, const struct summary *summary, uint32_t most)
 {
 	const uint64_t unseen = summary->n == most ? least_of(summary) : 0;
@@ -287,7 +288,7 @@ static bool is_before(const struct weir__top_key *a, const struct weir__top_key 
 	return a->count != b->count ? a->count > b->count : a->hash < b->hash;
 }
 
-/* Selects the first `most` by insertion. Returns how many. */
+/* Selects the first `most` by insertion. Returns their number. */
 static size_t choose(const struct pile *pile, const struct weir__top_key **chosen, size_t most)
 {
 	size_t n = 0;

@@ -1,4 +1,4 @@
-/* top_keys.h: the keys of a limit with the most decisions, and those with the most denials, in a fixed amount of
+/* top_keys.h: the keys of a limit with the most decisions, and the keys with the most denials, in a fixed amount of
  * memory.
  *
  * Space-saving (Metwally, Agrawal, El Abbadi): a key without a counter takes over the smallest of the `most` counters
@@ -51,8 +51,8 @@ void weir__top_keys_add(struct weir__top_keys *top_keys, uint64_t hash, const vo
 			bool is_denied, weir_ns now);
 
 /* Reads up to `most` keys of the current and the previous period, over all n summaries. They are sorted by count minus
- * error, the part that is certain, highest first. *ret_since is when the previous period began; without memory it is 0,
- * and there are no keys. Each summary is locked while it is copied. Returns the number of keys. */
+ * error, the part that is certain, highest first. *ret_since is when the previous period began. If memory runs out, it
+ * is 0 and there are no keys. Each summary is locked while it is copied. Returns the number of keys. */
 size_t weir__top_keys_read(struct weir__top_keys *const *top_keys, size_t n, enum weir__top_keys_kind kind, weir_ns now,
 			   struct weir__top_key *ret_top_keys, size_t most, weir_ns *ret_since);
 

@@ -28,7 +28,7 @@ struct weir__trace_parent {
 	bool is_sampled;
 };
 
-/* Parses a traceparent. Returns false if it is invalid; then treat it as absent. Versions after 00 may have more fields
+/* Parses a traceparent. Returns false if it is invalid. Then treat it as absent. Versions after 00 may have more fields
  * at the end. */
 bool weir__traceparent_read(const char *text, size_t length, struct weir__trace_parent *ret_parent);
 
@@ -58,10 +58,10 @@ struct weir__span_ring {
 /* NULL: no memory. Free it with free(). */
 struct weir__span_ring *weir__span_ring_new(void);
 
-/* Returns false if the ring is full; the drop is counted. */
+/* Returns false if the ring is full. The drop is counted. */
 bool weir__span_ring_put(struct weir__span_ring *ring, const struct weir__span *span);
 
-/* Takes the oldest spans, at most `most`. Returns how many. */
+/* Takes the oldest spans, at most `most`. Returns their number. */
 size_t weir__span_ring_take(struct weir__span_ring *ring, struct weir__span *ret_spans, size_t most);
 size_t weir__span_ring_waiting(const struct weir__span_ring *ring);
 

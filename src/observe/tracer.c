@@ -1,4 +1,4 @@
-/* tracer.c: makes spans and rejection log lines of decisions. */
+/* tracer.c: makes spans and rejection log lines from decisions. */
 #include "observe/tracer.h"
 
 #include <weir/limiter.h>
@@ -256,8 +256,8 @@ static void put_ids(struct weir__tracer *tracer, struct weir__span *span)
 	}
 }
 
-/* For HTTP, and for requests with a traceparent, the span covers the request. Other RESP requests come in groups; there
- * it covers the decision. */
+/* For HTTP, and for requests with a traceparent, the span covers the request. Other RESP requests come in groups, and
+ * the span covers the decision. */
 static void make_span(struct weir__tracer *tracer, const struct weir_claim *claim, const struct weir_verdict *verdict,
 		      weir_ns now)
 {

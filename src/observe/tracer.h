@@ -1,9 +1,9 @@
-/* tracer.h: makes trace spans and rejection log lines from decisions and what is known of the request. Each worker has
- * one, if either is on. It gets the decisions from the worker's limit_stats.
+/* tracer.h: makes trace spans and rejection log lines from decisions and the context of the request. Each worker has a
+ * tracer, if either is on. It gets the decisions from the worker's limit_stats.
  *
- * A span covers a decided request. If a request has a traceparent, its sampled flag decides whether there is a span. Of
- * other requests, one in trace_one_in is sampled, by a countdown.
- * The reasons are in docs/internals/observing.md. */
+ * A span covers a decided request. If a request has a traceparent, its sampled flag decides whether there is a span.
+ * One in trace_one_in of all other requests is sampled, by a countdown. The reasons are in
+ * docs/internals/observing.md. */
 #ifndef WEIR_OBSERVE_TRACER_H
 #define WEIR_OBSERVE_TRACER_H
 
@@ -49,8 +49,8 @@ struct weir__tracer_set_options {
 	const char *rejections_limit; /* a rate limit on rejection lines, as text */
 };
 
-/* *ret_tracers is NULL if neither tracing nor the rejection log is on. Returns false if there is no memory, or no
- * thread. */
+/* *ret_tracers is NULL if neither tracing nor the rejection log is on. Returns false if memory runs out, or the thread
+ * cannot start. */
 bool weir__tracer_set_new(const struct weir__tracer_set_options *options, struct weir__tracer_set **ret_tracers);
 void weir__tracer_set_free(struct weir__tracer_set *tracers); /* NULL is allowed */
 

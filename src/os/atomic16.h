@@ -34,7 +34,7 @@ static inline void weir__atomic16_barrier(void)
 #endif
 }
 
-/* Orders the loads before it before the loads after it. Only aarch64 needs an instruction for that; elsewhere only the
+/* Orders the loads before it before the loads after it. Only aarch64 needs an instruction for that. Elsewhere only the
  * compiler could reorder them. */
 static inline void weir__read_barrier(void)
 {

@@ -1,5 +1,5 @@
 /* canceller.h: the word that a waiting thread sleeps on. Its lowest bit means cancelled. The other bits count how often
- * the thread was told to look again. Read the word, look, then sleep on the word that you read: this misses no
+ * the thread was poked to look again. Read the word, look, then sleep on the word that you read: this misses no
  * wake-up. */
 #ifndef WEIR_OS_CANCELLER_H
 #define WEIR_OS_CANCELLER_H

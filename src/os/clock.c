@@ -120,8 +120,8 @@ static uint64_t ticks_of(weir_ns span, uint64_t rate)
 	return (uint64_t)(((weir__ticks_wide)span << WEIR__RATE_SHIFT) / rate);
 }
 
-/* Reads the two clocks one after the other. Returns false if this thread was interrupted in between; then the pair is
- * useless. */
+/* Reads the two clocks one after the other. Returns false if this thread was interrupted in between, which makes the
+ * pair useless. */
 static bool read_together(weir_ns *ret_monotonic, weir_ns *ret_wall)
 {
 	*ret_monotonic = kernel_clock(CLOCK_MONOTONIC);
@@ -234,8 +234,8 @@ static void steer(struct weir__clock *clock)
 		return;
 	sample = take_sample(clock);
 	next = steered(clock, &line, &sample);
-	/* If this thread slept meanwhile, the bend may have passed, and readers may be beyond it. Then leave it to the
-	 * next reader. */
+	/* If this thread slept meanwhile, the bend may have passed, and readers may be beyond it. Then the next reader
+	 * steers. */
 	if (read_ticks(clock) - sample.ticks < clock->ticks_to_bend) {
 		clock->last = sample;
 		publish(clock, &next);
@@ -270,7 +270,7 @@ static struct weir__timeline read_current(struct weir__clock *clock, uint64_t *r
 	return line;
 }
 
-/* Handles every case. */
+/* Reads the clock in every case, including the rare ones. */
 static __attribute__((noinline)) weir_ns read_whole(struct weir__clock *clock)
 {
 	uint64_t number, ticks;

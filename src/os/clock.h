@@ -1,12 +1,11 @@
 /* clock.h: a clock that several processes agree on.
  *
- * CLOCK_MONOTONIC is the same for all of them. Each process extends it by the processor's counter, as the process's
+ * CLOCK_MONOTONIC is the same for all processes. Each process extends it by the processor's counter, as the process's
  * clock does with the wall clock (weir/clock.h). It then adds the offset of the time of day from the anchor, which is
  * in memory that they share. The anchor follows the wall clock by at most 500 ppm. If the wall clock is more than a
  * second ahead, the anchor jumps, but announces that beforehand, so that all processes jump at the same instant.
- * Threads that read the clock move the anchor now and then. No particular process has to, and a process that is killed
- * while doing so leaves nothing behind.
- * The reasons are in docs/internals/clock.md. */
+ * Threads that read the clock move the anchor now and then. Any process may do so, and a process that is killed
+ * meanwhile leaves nothing behind. The reasons are in docs/internals/clock.md. */
 #ifndef WEIR_OS_CLOCK_H
 #define WEIR_OS_CLOCK_H
 
@@ -44,7 +43,7 @@ struct weir__clock {
 void weir__clock_anchor_init(struct weir__clock_anchor *anchor);
 void weir__clock_anchor_begin(struct weir__clock_anchor *anchor, weir_ns monotonic, weir_ns wall);
 
-/* Whether the anchor can have been written by these functions. Random words are found out almost always. */
+/* Whether these functions can have written the anchor. Random bytes almost never pass. */
 bool weir__clock_anchor_is_sound(struct weir__clock_anchor *anchor);
 
 /* Returns the time of day when the anchor was last moved. */

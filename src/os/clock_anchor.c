@@ -1,9 +1,9 @@
 /* clock_anchor.c: the offset of the time of day from CLOCK_MONOTONIC, for several processes.
  *
- * There are two lines; the next one is valid from its instant on. To move the anchor once the next line is valid, copy
+ * There are two lines. The next one is valid from its instant on. To move the anchor once the next line is valid, copy
  * it over the current line. The place of the next line is then free for a line that begins a little later, and that
- * agrees with the old one there, unless it is a jump. Each of the two is one 16-byte swap, and a process that comes too
- * late with its swap fails. */
+ * agrees with the old one there, unless it is a jump. Each of these two steps is one 16-byte swap, and the swap of a
+ * process that is too late fails. */
 #include "os/clock.h"
 
 enum {
@@ -11,7 +11,7 @@ enum {
 	MOVE_EACH_MS = 100,
 	BEGIN_AHEAD_MS = 20, /* longer than a swap takes to become visible to all */
 	/* A process looks at the anchor each time it reads its clock, so it sees the jump early enough. But a time that
-	 * was read before the jump must have been used by then. */
+	 * was read before the announcement must have been used by then. */
 	JUMP_AHEAD_MS = 200,
 	RATE_BITS = 22,
 	RATE_SHIFT = 30,

@@ -32,15 +32,15 @@ void weir__file_close(int file);
 
 enum weir__file_lock { WEIR__FILE_UNLOCKED, WEIR__FILE_SHARED, WEIR__FILE_EXCLUSIVE };
 
-/* Locks one byte for this open file description, in place of the lock that it has there. Does not wait. EAGAIN: it is
- * locked elsewhere, and nothing has changed. */
+/* Locks one byte for this open file description. Replaces a lock that it has there. Does not wait. EAGAIN: it is locked
+ * elsewhere, and nothing has changed. */
 int weir__file_lock(int file, uint32_t byte, enum weir__file_lock lock);
 
 /* The same, but retries for up to patience_ms. */
 int weir__file_lock_within(int file, uint32_t byte, enum weir__file_lock lock, uint64_t patience_ms);
 
-/* Return when all that was written to the file, also through memory, is on the disk: for the entire file, or for a part
- * of its memory. */
+/* Return when everything written to the file, also through memory, is on the disk. The first function is for the entire
+ * file, the second for a part of its memory. */
 int weir__file_sync(int file);
 int weir__file_sync_memory(void *memory, size_t size);
 

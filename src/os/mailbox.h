@@ -1,7 +1,7 @@
 /* mailbox.h: how one thread gives work to another and gets it back.
  *
- * A task is sent from a mailbox and returns to it, from any thread; that wakes the loop of the owner. A closed mailbox
- * takes nothing back: a task that returns later is freed, so the owner may end while tasks are under way. */
+ * A task is sent from a mailbox and returns to it, from any thread. Its return wakes the loop of the owner. A closed
+ * mailbox takes nothing back: a task that returns later is freed, so the owner may end while tasks are under way. */
 #ifndef WEIR_OS_MAILBOX_H
 #define WEIR_OS_MAILBOX_H
 

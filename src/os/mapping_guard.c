@@ -1,5 +1,5 @@
-/* mapping_guard.c: the handler of SIGBUS calls only functions that are safe in it, and takes no lock but its own, which
- * no code holds that can raise SIGBUS. */
+/* mapping_guard.c: the handler of SIGBUS calls only async-signal-safe functions. It takes only its own lock, and no
+ * code that holds this lock can raise SIGBUS. */
 #include "os/mapping_guard.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ static const unsigned char *head_of(const struct weir__mapping_guard *guard)
 	return guard->heads[atomic_load(&guard->head)];
 }
 
-/* Whether to try again what has failed with errno. */
+/* Whether to retry what has failed with errno. */
 static bool is_to_retry(int *tries)
 {
 	const struct timespec pause = { .tv_nsec = NO_ROOM_PAUSE_NS };
@@ -90,7 +90,7 @@ static bool extend(const struct weir__mapping_guard *guard, size_t at)
 	}
 }
 
-/* Puts memory in the place of the pages from `from` on. The head is complete before it is visible. */
+/* Replaces the pages from `from` on by memory. The head is complete before it is visible. */
 static bool detach(const struct weir__mapping_guard *guard, size_t from, size_t end)
 {
 	const size_t head_end = round_up(guard->head_bytes, guard->page);
@@ -139,7 +139,7 @@ static bool mend_page(struct weir__mapping_guard *guard, uintptr_t address)
 	return detach(guard, at, at + guard->page);
 }
 
-/* address 0: none was touched. Returns false if it cannot be helped. */
+/* address 0: no page was touched. Returns false if it cannot repair the mapping. */
 static bool mend(struct weir__mapping_guard *guard, uintptr_t address)
 {
 	struct stat status;

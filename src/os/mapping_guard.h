@@ -1,11 +1,11 @@
 /* mapping_guard.h: keeps a process alive when a file that it has mapped is truncated by another process.
  *
- * Touching a page beyond the end of the file raises SIGBUS. The handler gives the file its size again, so that the page
- * is there, but zero. If the file system has no room, the handler puts memory in the place of the lost pages. The
- * beginning of the file, its head, is restored from a copy, which weir__mapping_guard_look renews.
+ * Touching a page beyond the end of the file raises SIGBUS. The handler extends the file to its old size, so that the
+ * page exists again, filled with zeros. If the file system has no room, the handler replaces the lost pages by memory.
+ * The beginning of the file, its head, is restored from a copy, which weir__mapping_guard_look renews.
  *
- * The handler is the process's, so only programs install it, not the library by itself. Signals from other addresses do
- * what they did before. */
+ * A process has one handler, so only programs install it, never the library by itself. A SIGBUS at any other address is
+ * handled as before. */
 #ifndef WEIR_OS_MAPPING_GUARD_H
 #define WEIR_OS_MAPPING_GUARD_H
 

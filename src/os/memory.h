@@ -19,11 +19,10 @@ int weir__memory_publish(int file, const char *name);
 /* Closes the file of weir__memory_new_shared; the memory stays. */
 void weir__memory_close(int file);
 
-/* Attaches to memory by its name. ENOENT: not found. ELOOP: a symbolic link. EISDIR: a directory. ENODEV: a FIFO, a socket
- * or a device. EINVAL: an empty file. EPERM: it belongs to another user, and
- * not to root. The owner can write anything into the memory. Attaching to another user's memory is therefore allowed
- * only if `mode` has bits for others, or has bits for the group while the memory has a group of this process and is not
- * writable by others. */
+/* Attaches to memory by its name. ENOENT: not found. ELOOP: a symbolic link. EISDIR: a directory. ENODEV: a FIFO, a
+ * socket or a device. EINVAL: an empty file. EPERM: it belongs to another user, and not to root. The owner can write
+ * anything into the memory. Attaching to another user's memory is therefore allowed only if `mode` has bits for others,
+ * or has bits for the group while the memory has a group of this process and is not writable by others. */
 int weir__memory_attach(const char *name, uint32_t mode, void **ret_memory, size_t *ret_size);
 
 /* The same for a file by its path. weir__memory_open only opens it; weir__memory_map maps it. */

@@ -1,9 +1,10 @@
 /* memory_room.c: reads /proc/meminfo, the limits of the cgroup and of all that are above it, and the file system.
  *
- * cgroup v2 has one line 0::/PATH in /proc/self/cgroup, and memory.max and memory.current in /sys/fs/cgroup/PATH. v1 has
- * N:memory:/PATH, and memory.limit_in_bytes and memory.usage_in_bytes in /sys/fs/cgroup/memory/PATH. In a container PATH
- * may be the one on the host, and only the root can be seen: directories that do not exist are skipped. Usage includes
- * files that the kernel has cached. Those that were not used lately make room, so they count as free. */
+ * cgroup v2 has one line 0::/PATH in /proc/self/cgroup, and memory.max and memory.current in /sys/fs/cgroup/PATH. v1
+ * has N:memory:/PATH, and memory.limit_in_bytes and memory.usage_in_bytes in /sys/fs/cgroup/memory/PATH. In a container
+ * PATH may be the one on the host, and only the root can be seen: directories that do not exist are skipped. Usage
+ * includes files that the kernel has cached. The kernel can drop files that were not used lately, so they count as
+ * free. */
 #include "os/memory_room.h"
 
 #include <errno.h>

@@ -9,9 +9,9 @@ struct weir__memory_room {
 	const char *where; /* what has no more than that, for a message */
 };
 
-/* Finds which of them has the least left. `path` names the file system: a directory, or a file in one that need not
- * exist. NULL: no file system. `root` goes before /proc and /sys, for tests; "" is the machine's. What cannot be read
- * limits nothing. */
+/* Finds which of the three has the least left. `path` names the file system: a directory, or a file in one that need
+ * not exist. NULL: no file system. `root` goes before /proc and /sys, for tests; "" is the machine's. A limit that
+ * cannot be read does not count. */
 void weir__memory_room(const char *root, const char *path, struct weir__memory_room *ret_room);
 
 #endif

@@ -122,8 +122,8 @@ static int path_address(const char *where, struct sockaddr_un *address)
 	return 0;
 }
 
-/* Whether a socket at this path has no listener any more. A server that was killed leaves one behind, and it would be
- * in the way. */
+/* Whether a socket at this path has no listener any more. A killed server leaves such a socket behind, which would
+ * prevent listening. */
 static bool is_dead(const struct sockaddr_un *address)
 {
 	const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); /* a live one may be busy */
@@ -243,7 +243,7 @@ int weir__net_accept(int listener, int *ret_socket)
 
 	if (accepted < 0)
 		return errno == EWOULDBLOCK ? EAGAIN : errno;
-	/* A response leaves in one write, and must leave at once. Unix sockets do not have this option. */
+	/* A response is one write, and must be sent at once. Unix sockets do not have this option. */
 	(void)setsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	*ret_socket = accepted;
 	return 0;

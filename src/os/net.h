@@ -51,8 +51,8 @@ ssize_t weir__net_write(int socket, const void *bytes, size_t size);
 
 void weir__net_close(int socket);
 
-/* When the socket is closed, the kernel drops what it has not sent yet. It would keep that for a client that does not
- * read. */
+/* Makes the kernel drop unsent data when the socket is closed. By default it would keep the data for a client that does
+ * not read. */
 void weir__net_discard_at_close(int socket);
 
 /* Writes the address of a listener, as weir__net_listen does. Returns false if it is neither TCP nor a Unix socket with

@@ -20,7 +20,7 @@ static inline void weir__yield(void)
 }
 
 /* Call this after a lost swap: it leaves the cache line to the thread that has it for a while. Two threads that take it
- * from each other for every decision get less done than one alone. Of 1 to 256 pauses, 16 to 64 did best. */
+ * from each other for every decision get less done than one thread alone. Of 1 to 256 pauses, 16 to 64 were best. */
 static inline void weir__back_off(void)
 {
 	for (int i = 0; i < 32; i++)

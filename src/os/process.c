@@ -1,5 +1,5 @@
 /* process.c: resource usage of this process, and starting programs by posix_spawn. After a fork, a program with many
- * threads may do only little; posix_spawn is safe. */
+ * threads may call only few functions. posix_spawn is safe. */
 #include "os/process.h"
 
 #include <errno.h>

@@ -15,12 +15,12 @@ struct weir__process_usage {
 };
 struct weir__process_usage weir__process_usage(void);
 
-/* Other processes of the same user may not read the memory of this one, and the kernel writes no core dump of it: it has
- * passwords and keys of clients. */
+/* From now on other processes of the same user may not read the memory of this one, and the kernel writes no core dump
+ * of it, since it holds passwords and keys of clients. */
 void weir__process_forbid_dumps(void);
 
-/* Programs that this process starts get no privileges from set-user-id bits or file capabilities. Left out if this
- * process itself has its capabilities from its file: the next server would not get them. */
+/* From now on programs that this process starts get no privileges from set-user-id bits or file capabilities. Does
+ * nothing if this process has its own capabilities from its file, because the next server would not get them. */
 void weir__process_forbid_privileges(void);
 
 /* Starts argv[0], which is looked up in PATH. The child keeps these descriptors, even if they are marked close-on-exec,

@@ -1,8 +1,8 @@
 /* resolve.h: resolves host names without blocking.
  *
- * The system's own lookup may take many seconds, and cannot be interrupted. So each name is looked up by a thread of
- * its own, which is abandoned when its result is not wanted any more. Numeric addresses need no thread: they are
- * resolved at once. */
+ * The system's own lookup may take many seconds, and cannot be interrupted. So a separate thread looks up each name,
+ * and is abandoned when its result is not wanted any more. Numeric addresses need no thread: they are resolved at
+ * once. */
 #ifndef WEIR_OS_RESOLVE_H
 #define WEIR_OS_RESOLVE_H
 
@@ -16,7 +16,7 @@ enum {
 
 struct weir__resolve;
 
-/* Begins a lookup. The loop is woken when it is over; numeric addresses are over at once, without that. EAGAIN: too
+/* Begins a lookup. The loop is woken when it is over. A numeric address is over at once, without a wake-up. EAGAIN: too
  * many lookups are under way. ENOMEM, or the errno of starting a thread. */
 int weir__resolve_new(const char *host, uint16_t port, struct weir__loop *loop, struct weir__resolve **ret_resolve);
 

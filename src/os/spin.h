@@ -1,10 +1,10 @@
 /* spin.h: whether a loop polls for events for a while (spins) before it sleeps. Pure: the time is an argument.
  *
- * A sleeping thread has to be woken, and the sender pays for that: between processors of a virtual machine, an
- * interrupt of some microseconds for each request that finds the thread asleep. A busy server sleeps for less time than
- * that takes. So after several short waits in a row the loop spins in the next ones, up to a bound. If spinning is in
- * vain, because there is less to do or other threads need this processor, it stops. It is tried again after a rest,
- * which doubles each time and shrinks slowly while spinning pays. */
+ * Waking a sleeping thread costs the sender time: between processors of a virtual machine, an interrupt of some
+ * microseconds for each request that finds the thread asleep. A busy server often sleeps for less time than that. So
+ * after several short waits in a row the loop spins in the next ones, up to a bound. If spinning is in vain, because
+ * there is less to do or other threads need this processor, it stops. It is tried again after a rest, which doubles
+ * each time and shrinks slowly while spinning pays. */
 #ifndef WEIR_OS_SPIN_H
 #define WEIR_OS_SPIN_H
 

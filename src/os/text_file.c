@@ -1,4 +1,4 @@
-/* text_file.c: reads to the end of the file; the size from stat is only a hint. */
+/* text_file.c: reads to the end of the file. The size from stat is only a hint. */
 #include "os/text_file.h"
 
 #include <errno.h>

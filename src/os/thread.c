@@ -1,4 +1,4 @@
-/* thread.c: numbers that tell threads apart. */
+/* thread.c: numbers that identify threads. */
 #include "os/thread.h"
 
 #include <errno.h>

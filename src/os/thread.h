@@ -1,4 +1,4 @@
-/* thread.h: numbers that tell threads apart, including those of other processes and of a child after fork. */
+/* thread.h: numbers that identify threads, including threads of other processes and of a child after fork. */
 #ifndef WEIR_OS_THREAD_H
 #define WEIR_OS_THREAD_H
 

@@ -72,7 +72,7 @@ static BIO_METHOD *new_way(void)
 
 /* --- contexts ---------------------------------------------------------------------------------------------------- */
 
-/* There is no terminal to prompt for a password. */
+/* Rejects encrypted keys: a server has no terminal to prompt for a password. */
 static int no_password(char *buffer, int size, int is_for_writing, void *context)
 {
 	(void)buffer;

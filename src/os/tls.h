@@ -1,6 +1,6 @@
 /* tls.h: client-side TLS by OpenSSL, on a socket that does not block. TLS 1.2 or later.
  *
- * The caller waits for the socket. A call that cannot proceed returns EAGAIN; weir__tls_wants_to_write then says
+ * The caller waits for the socket. A call that cannot proceed returns EAGAIN. weir__tls_wants_to_write then says
  * whether it needs room to write, or something to read. A connection that is over raises no signal. */
 #ifndef WEIR_OS_TLS_H
 #define WEIR_OS_TLS_H

@@ -1,4 +1,4 @@
-/* watch.h: reports that files may have changed, in whichever way programs change them.
+/* watch.h: reports that files may have changed, by writing, replacing or moving them.
  *
  * inotify watches the directories of the files, not the files, because editors and deployments replace files. It also
  * watches the parent of each directory, and the targets of symbolic links, as of when they were last followed. A report

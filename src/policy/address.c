@@ -1,4 +1,4 @@
-/* address.c: libc parses addresses; the rest is masks. */
+/* address.c: parses, prints and masks addresses, with libc's functions where they are fast enough. */
 #include "policy/address.h"
 
 #include <arpa/inet.h>

@@ -131,7 +131,7 @@ static bool have_same_columns(const struct weir_policy *before, const struct wei
 	return true;
 }
 
-/* The plan that applies by a row; NULL: the file lacks the row, so the limit's own applies. */
+/* The plan that a row gives; NULL: the file does not have the row, so the limit's own plan applies. */
 static const char *plan_by(const struct weir_policy *policy, const struct weir__policy_limit *limit,
 			   const struct weir__entry *entry)
 {

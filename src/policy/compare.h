@@ -1,7 +1,7 @@
-/* compare.h: what becomes of the usage of keys when one policy replaces another.
+/* compare.h: says what happens to the usage of keys when one policy replaces another.
  *
- * A limit keeps the usage of its keys by its name, as far as the old state can be converted. What decides that is
- * weir_step_convertible, as in the table and in Redis. */
+ * A limit keeps the usage of its keys by its name, as far as the old state can be converted. weir_step_convertible
+ * decides that, as in the table and in Redis. */
 #ifndef WEIR_POLICY_COMPARE_H
 #define WEIR_POLICY_COMPARE_H
 
@@ -10,7 +10,7 @@
 enum weir__policy_fate {
 	WEIR__FATE_KEPT,      /* the limit is the same */
 	WEIR__FATE_CONVERTED, /* the limit differs, and keys keep what they have used */
-	WEIR__FATE_ANEW,      /* keys start anew */
+	WEIR__FATE_ANEW,      /* keys start over */
 	WEIR__FATE_ADDED,
 	WEIR__FATE_REMOVED,
 	WEIR__FATES
@@ -22,8 +22,8 @@ struct weir__policy_difference {
 	const char *name;                                             /* of the plan */
 	char before[WEIR_LIMIT_TEXT_MAX], after[WEIR_LIMIT_TEXT_MAX]; /* empty: not in that policy */
 	const char *why;                                              /* ANEW: what differs, as a sentence */
-	/* Rows of the limit's CSV file by which another limit applies than before. Their keys start anew, whatever the
-	 * fate of the limit itself. */
+	/* Rows of the limit's CSV file that now give a different limit than before. Their keys start over, even if the
+	 * limit itself keeps its keys. */
 	uint64_t rows;
 };
 
@@ -36,7 +36,7 @@ bool weir__policy_compare(const struct weir_policy *before, const struct weir_po
 /* Whether the policy denies requests that no limit matches. */
 bool weir__policy_denies_unmatched(const struct weir_policy *policy);
 
-/* Whether keys start anew, all or some. */
+/* Whether all keys start over, or some. */
 bool weir__policy_difference_is_anew(const struct weir__policy_difference *difference);
 
 /* Writes what becomes of the keys, with a NUL, as in

@@ -18,7 +18,7 @@ struct weir__pattern {
 	struct weir__network network;
 };
 
-/* Holds if one of the patterns matches; if negated, when none matches. For a missing attribute only the negation of
+/* Holds if one of the patterns matches or, if negated, when none matches. For a missing attribute only the negation of
  * PRESENT holds: a request without `plan` matches neither `plan: gold` nor `plan: {not: gold}`. */
 struct weir__condition {
 	unsigned attribute;

@@ -68,8 +68,8 @@ static void add_to_chain(const struct level *level, struct weir__node *key)
 	*chain = key;
 }
 
-/* Most maps are short. Users may be thousands, so the keys of a long map are found by hash. MEMBERS_MOST bounds a hostile
- * map, whose keys may all have the same hash. */
+/* Most maps are short. A list of users may have thousands of keys, so the keys of a long map are found by hash.
+ * MEMBERS_MOST bounds a hostile map, whose keys may all have the same hash. */
 static bool find_key(struct reading *reading, struct level *level, struct weir__slice key, struct weir__mark *ret_first)
 {
 	const struct weir__node *found = NULL;

@@ -21,7 +21,7 @@ struct weir__node {
 	uint32_t n;                 /* number of members */
 };
 
-/* Reports all errors. Returns NULL if no tree can be built. A repeated key is reported; the map keeps both members, and
+/* Reports all errors. Returns NULL if no tree can be built. A repeated key is reported. The map keeps both members, and
  * weir__node_member finds the first. An empty file is an empty map. */
 struct weir__node *weir__document_read(struct weir__pool *pool, struct weir__slice text,
 				       struct weir__diagnostics *diagnostics);

@@ -1,4 +1,4 @@
-/* entries.c: open addressing; the table is at most half full. */
+/* entries.c: a hash table with open addressing that is at most half full. */
 #include "policy/entries.h"
 
 /* Joins values into one key. Each value has its length before it, so that different lists give different keys. Returns
@@ -69,7 +69,7 @@ const struct weir__entry *weir__entries_find_key(const struct weir__entries *ent
 	return entry->key.at ? entry : NULL;
 }
 
-/* The bytes by which a column is compared. .at NULL: the request has no value that an entry could match. */
+/* The bytes to compare for a column. .at NULL: the request has no value that an entry could match. */
 static struct weir__slice compared_by(const struct weir__value *value, bool is_address)
 {
 	if (value->text.at == NULL || !is_address)

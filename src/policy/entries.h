@@ -1,5 +1,5 @@
-/* entries.h: overrides by value, one for each customer, say. A hash table finds an entry in one lookup, however many
- * there are. */
+/* entries.h: overrides by value, for example one for each customer. A hash table finds an entry in one lookup, however
+ * many there are. */
 #ifndef WEIR_POLICY_ENTRIES_H
 #define WEIR_POLICY_ENTRIES_H
 
@@ -23,7 +23,7 @@ struct weir__entries {
 	uint64_t size, n;
 };
 
-/* Makes room for n entries. Returns false if there is no memory. */
+/* Makes room for n entries. Returns false if memory runs out. */
 bool weir__entries_init(struct weir__entries *entries, struct weir__pool *pool, uint64_t n);
 
 /* Finds or adds the entry with these values, one for each column in order. Values are normalised, and addresses are

@@ -300,7 +300,7 @@ bool weir__envoy_split(const struct weir_attribute *attributes, size_t n, struct
 const char weir__envoy_request[] =
 	"a request to this policy says its domain, as in domain=NAME, and has at most 64 attributes besides";
 
-/* There is only one descriptor, so a quota counts as a limit. */
+/* The request has only one descriptor, so a quota counts as a limit. */
 int weir__envoy_match(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
 		      uint64_t cost, struct weir_policy_answer *ret_answer, struct weir_message *ret_message)
 {

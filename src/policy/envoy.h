@@ -58,12 +58,12 @@ uint32_t weir__envoy_add(struct weir__envoy *envoy, struct weir__pool *pool, uin
 uint32_t weir__envoy_step(const struct weir__envoy *envoy, uint32_t parent, const struct weir_attribute *entry,
 			  char *room);
 
-/* Matches a request that is sent as attributes. `domain` is the domain; the other attributes are the entries of one
+/* Matches a request that is sent as attributes. `domain` is the domain. The other attributes are the entries of one
  * descriptor, in order. */
 int weir__envoy_match(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
 		      uint64_t cost, struct weir_policy_answer *ret_answer, struct weir_message *ret_message);
 
-/* Splits such a request into domain and entries. Returns false if there is no domain or there are too many entries;
+/* Splits such a request into domain and entries. Returns false without a domain or with too many entries.
  * weir__envoy_request is the message for that. */
 bool weir__envoy_split(const struct weir_attribute *attributes, size_t n, struct weir__slice *ret_domain,
 		       struct weir_attribute entries[WEIR__ENVOY_ENTRIES_MAX], size_t *ret_n);

@@ -1,5 +1,5 @@
-/* envoy_read.c: parses configurations of Envoy's ratelimit service. It accepts what that service accepts. What the
- * service rejects is reported, all errors at once. */
+/* envoy_read.c: parses configurations of Envoy's ratelimit service. It accepts what that service accepts, and reports
+ * everything that the service rejects, all errors at once. */
 #include <weir/table.h>
 
 #include <stdio.h>
@@ -288,7 +288,7 @@ static void refuse_again(const struct weir__policy_reading *reading, const struc
 			      before->file, before->at.line);
 }
 
-/* Returns KEY_VALUE, or KEY if there is no value. .at NULL: no memory. */
+/* Returns KEY_VALUE, or KEY without a value. .at NULL: no memory. */
 static struct weir__slice name_of(const struct weir__policy_reading *reading, struct weir__slice key,
 				  struct weir__slice value)
 {

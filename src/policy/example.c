@@ -1,4 +1,5 @@
-/* example.c: takes what the conditions and the key of a limit want, and asks the policy whether the limit then applies. */
+/* example.c: makes attributes that fulfil the conditions and the key of a limit, and checks by the policy that the
+ * limit then applies. */
 #include "policy/example.h"
 
 #include <strings.h>
@@ -17,7 +18,7 @@ static bool add_bytes(struct weir__policy_example *example, const char *bytes, s
 	return true;
 }
 
-/* A pattern with an x in place of each star, or of two. */
+/* Writes the pattern with an x for each * or **. */
 static bool add_glob(struct weir__policy_example *example, struct weir__slice pattern)
 {
 	bool is_good = true;
@@ -65,7 +66,7 @@ static bool has(const struct weir__policy_example *example, struct weir__slice n
 	return false;
 }
 
-/* COST and TRACEPARENT mean something else in a request. */
+/* Names such as COST and TRACEPARENT are options in a request, not attributes. */
 static bool is_sendable(struct weir__slice name)
 {
 	return !(name.n == 4 && strncasecmp(name.at, "cost", 4) == 0) &&

@@ -1,4 +1,4 @@
-/* example.h: a request that a policy limits, for people who want to try it. */
+/* example.h: an example of a request that a policy limits, for people who want to try the policy. */
 #ifndef WEIR_POLICY_EXAMPLE_H
 #define WEIR_POLICY_EXAMPLE_H
 
@@ -12,8 +12,8 @@ struct weir__policy_example {
 	char room[2048];
 };
 
-/* Finds attributes that a limit applies to, the first one for which that is easy. Returns false if there is none, and for a
- * policy in Envoy's form, whose requests have descriptors. */
+/* Makes attributes that a limit applies to, for the first limit for which that is easy. Returns false if it finds no
+ * such limit, and for a policy in Envoy's form, whose requests have descriptors. */
 bool weir__policy_example(const struct weir_policy *policy, struct weir__policy_example *ret_example);
 
 #endif

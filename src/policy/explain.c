@@ -6,7 +6,7 @@
 
 enum { LINE = 1280, SHOWN = 64, KEY_SHOWN = 128 };
 
-/* The text of a request may contain any bytes. */
+/* Escapes the value, since the text of a request may contain any bytes. */
 static void print_value(char *line, size_t size, struct weir__slice text)
 {
 	size_t length = 0;
@@ -48,7 +48,7 @@ static void explain_failed(const struct weir_policy *policy, const struct weir__
 	(void)snprintf(line, size, "does not apply: %s is '%s'", name, shown);
 }
 
-/* Prints the key in the form that is used everywhere; of a long key only the beginning. */
+/* Prints the key in the form that is used everywhere. A long key is cut. */
 static void print_key(const struct weir_policy *policy, const struct weir__policy_limit *limit,
 		      const struct weir__values *values, char *line, size_t size)
 {

@@ -73,7 +73,7 @@ static void put_text(struct words *words, const char *text)
 	put(words, text, strlen(text));
 }
 
-/* What a parser would take for the end of a value. */
+/* The bytes that a parser would take for the end of a value. */
 struct ends {
 	const char *bytes;       /* any of these bytes; NULL: none */
 	struct weir__slice name; /* a space and this name; .at NULL: none */
@@ -266,8 +266,8 @@ size_t weir__key_prefix_length(struct weir__slice bytes)
 	return 0;
 }
 
-/* Whether a key by one attribute, which is not an address, can only be shown with an escape, but not so without its
- * prefix. */
+/* Whether the key of a limit by one attribute, which is not an address, needs an escape with its prefix, but not
+ * without it. */
 static bool is_better_split(const struct weir_policy *policy, const struct weir__policy_limit *limit,
 			    struct weir__slice bytes, size_t prefix)
 {

@@ -1,4 +1,4 @@
-/* key_text.h: keys as text: ip=2001:db8::/64 user=ann. Wherever a key is shown, it has this one form.
+/* key_text.h: keys as text, such as ip=2001:db8::/64 user=ann. Every place that shows a key uses this form.
  *
  * The text can be parsed back into the same bytes (guard/guard_keys.c). The parser reads a value like the value of a
  * request, in any spelling. A value with an escape, \xHH, is taken literally instead. So a value that would be parsed
@@ -14,14 +14,14 @@ struct weir__key_bytes {
 	size_t whole; /* bytes that the key has */
 };
 
-/* The length of the prefix of a tenant that the bytes may begin with: letters, digits and . _ @ - up to the first slash.
- * 0: they begin with none. */
+/* The length of the prefix of a tenant that the bytes may begin with: letters, digits and . _ @ - up to the first
+ * slash. 0: no prefix. */
 size_t weir__key_prefix_length(struct weir__slice bytes);
 
-/* Writes the text of a key of this limit. A key that no request without a prefix has is shown with its prefix in front,
- * as acme/ip=192.0.2.1. `limit` is NULL for a policy in Envoy's format. A key that the policy cannot
- * have made, or any key if `policy` is NULL, is written as plain bytes. The text is cut if it does not fit. Returns its
- * length, without the NUL. */
+/* Writes the text of a key of this limit. A key that only a request with a prefix can have is shown with the prefix in
+ * front, as acme/ip=192.0.2.1. `limit` is NULL for a policy in Envoy's format. A key that the policy cannot have made,
+ * or any key if `policy` is NULL, is written as plain bytes. The text is cut if it does not fit. Returns its length,
+ * without the NUL. */
 size_t weir__policy_key_text(const struct weir_policy *policy, const struct weir__policy_limit *limit,
 			     const struct weir__key_bytes *key, char *text, size_t size);
 

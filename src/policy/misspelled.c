@@ -50,7 +50,7 @@ static bool is_used(const struct weir_policy *policy, unsigned number)
 	return policy->used >> number & 1;
 }
 
-/* Of equally close names the first counts. */
+/* The first of equally close names wins. */
 size_t weir__policy_find_misspelled(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
 				    struct weir__slice *ret_meant)
 {
@@ -65,7 +65,7 @@ size_t weir__policy_find_misspelled(const struct weir_policy *policy, const stru
 			continue;
 		for (unsigned j = 0; j < policy->attributes.n; j++) {
 			const struct weir__slice meant = policy->attributes.of[j].name;
-			/* A short name differs from most others by few letters. */
+			/* Any two short names differ by few letters, so a short name must be closer. */
 			const unsigned most = least((unsigned)name.n, (unsigned)meant.n) / 2;
 			unsigned away;
 

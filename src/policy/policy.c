@@ -159,7 +159,7 @@ static int find_cost(const struct weir_policy *policy, const struct weir__policy
 	return WEIR_OK;
 }
 
-/* The bytes beside a rule are all that the simplest limits need. For other limits they are only the beginning. */
+/* For the simplest limits, the bytes beside a rule are enough. For other limits they are only the beginning. */
 static const struct weir__policy_limit *limit_of(const struct weir_policy *policy, const struct weir__found *found)
 {
 	const struct weir__policy_limit *const beside = found->beside;
@@ -178,7 +178,7 @@ static int claim(const struct weir_policy *policy, const struct weir__found *fou
 	int missing;
 
 	if (applies.mode == WEIR_MODE_OFF) {
-		/* A key that is too long belongs to a request that matches, too. */
+		/* A request whose key is too long also counts as matched. */
 		if (weir__policy_key(limit, values, answer->room + *used, sizeof(answer->room) - *used,
 				     &one->key_length, &missing) ||
 		    missing < 0)

@@ -1,5 +1,5 @@
-/* policy.h: a policy in memory. read.c (Weir's own YAML) or envoy_read.c makes it; after that it never changes.
- * The reasons are in docs/internals/policies.md. */
+/* policy.h: a policy in memory. read.c (Weir's own YAML) or envoy_read.c makes it. After that it never changes. The
+ * reasons are in docs/internals/policies.md. */
 #ifndef WEIR_POLICY_POLICY_H
 #define WEIR_POLICY_POLICY_H
 
@@ -51,7 +51,7 @@ struct weir__policy_limit {
 	const char *file;
 };
 
-/* What the policy says about requests that no limit matches. */
+/* What the policy does with requests that no limit matches. */
 enum weir__unmatched {
 	WEIR__UNMATCHED_UNSET, /* the same as ALLOW */
 	WEIR__UNMATCHED_ALLOW,
@@ -82,12 +82,12 @@ struct weir_policy {
 	uint32_t n_plans;
 	bool has_waits;                  /* a plan has a `wait` */
 	struct weir__policy_file *files; /* one for each time that a file is named */
-	/* Hash of what the policy says. The same for files with other names, comments or settings. */
+	/* Hash of the policy's content. It ignores file names, comments and settings. */
 	uint64_t identity;
 };
 
-/* weir_policy_match. ret_ahead gets, for each claim, what weir__rules_look_ahead set for the limit, or NULL if another
- * plan than the limit's own applies. ret_ahead may be NULL. */
+/* weir_policy_match. ret_ahead gets, for each claim, what weir__rules_look_ahead set for the limit, or NULL if a plan
+ * other than the limit's own applies. ret_ahead may be NULL. */
 int weir__policy_match(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
 		       uint64_t cost, struct weir_policy_answer *ret_answer, const struct weir__ahead **ret_ahead,
 		       struct weir_message *ret_message);
@@ -98,7 +98,7 @@ void weir__policy_explain_what_applies_first(const struct weir_policy *policy, c
 					     size_t n, weir_policy_report *report, void *context);
 
 /* For a request that no limit matches: finds an attribute whose name may be misspelled. Returns its index, and
- * *ret_meant is the name that limits use. Returns n if there is none. */
+ * *ret_meant is the name that limits use. Returns n if no name seems misspelled. */
 size_t weir__policy_find_misspelled(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
 				    struct weir__slice *ret_meant);
 

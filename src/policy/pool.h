@@ -27,7 +27,7 @@ void *weir__pool_take_array(struct weir__pool *pool, size_t n, size_t bytes);
 enum { WEIR__POOL_LINE = 64 };
 void *weir__pool_take_lines(struct weir__pool *pool, size_t n, size_t bytes);
 
-/* A copy, followed by a NUL. .at is NULL if there is no memory. */
+/* A copy, followed by a NUL. .at is NULL if memory runs out. */
 struct weir__slice weir__pool_copy(struct weir__pool *pool, struct weir__slice text);
 
 void weir__pool_free(struct weir__pool *pool);

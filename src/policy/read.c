@@ -1,5 +1,5 @@
 /* read.c: reads policies in Weir's own format: a list of limits, and the declarations of attributes. All errors are
- * reported. A policy is made only if there are none. */
+ * reported. A policy with errors is not made. */
 #include "policy/read.h"
 
 #include <errno.h>
@@ -458,7 +458,7 @@ static void check_top(struct weir__diagnostics *diagnostics, const struct weir__
 					      member->key->text.at);
 }
 
-/* The files of a policy need not all say it, but those that do must agree. */
+/* Not every file of a policy need have `unmatched`, but all that have it must agree. */
 static void read_unmatched(struct weir__policy_reading *reading, const struct weir__node *node)
 {
 	struct weir_policy *const policy = reading->policy;
@@ -506,7 +506,8 @@ static void begin_part(struct weir__policy_reading *reading, const struct weir__
 	reading->folder_length = folder_of(reading->folder);
 }
 
-/* Depth first. Kinds and numbers of members keep texts of different places apart. */
+/* Hashes depth first. It includes kinds and numbers of members, so that texts at different places give different
+ * hashes. */
 static uint64_t hash_node(uint64_t hash, const struct weir__node *node)
 {
 	const uint64_t what[] = { (uint64_t)node->kind, node->is_quoted, node->n };
@@ -521,7 +522,7 @@ static uint64_t hash_node(uint64_t hash, const struct weir__node *node)
 	return hash;
 }
 
-/* Settings in the same file are not part of the policy. */
+/* Skips settings in the same file, which are not part of the policy. */
 static void identify(struct weir_policy *policy, const struct weir__node *root, uint32_t options)
 {
 	const uint64_t what = options & ~(uint64_t)WEIR__POLICY_HAS_OTHERS;

@@ -17,7 +17,7 @@ struct weir__policy_reading {
 /* Whether this is a key at the top of a policy in Weir's own format. */
 bool weir__policy_is_top_key(struct weir__slice key);
 
-/* Reports that there is no memory. Returns false. */
+/* Reports that memory ran out. Returns false. */
 bool weir__policy_no_memory(const struct weir__policy_reading *reading, struct weir__mark at);
 
 /* Reports keys of a map that are not in `keys`, which ends with NULL. Returns false if the node is not a map. */
@@ -44,14 +44,13 @@ bool weir__rules_exclude(const struct weir__rule *a, const struct weir__rule *b)
 /* Whether a rule holds only if the attribute is missing. */
 bool weir__rule_needs_absence(const struct weir__rule *rule, unsigned attribute);
 
-/* read_plans.c: parses a limit and adds it as a plan called `name`. `of` is the policy limit that it is for; its name
- * and cost are known. Returns the plan's number, or NO_PLAN after a report. A limit that a table cannot hold is
- * reported, too: tables decide, also when a store fails. */
+/* read_plans.c: parses a limit and adds it as a plan called `name`. `of` is the policy limit that it is for, with its
+ * name and cost set. Returns the plan's number, or NO_PLAN after a report. A limit that a table cannot hold is
+ * reported, too, since a table decides when a store fails. */
 uint32_t weir__policy_read_plan(struct weir__policy_reading *reading, const struct weir__policy_limit *of,
 				struct weir__slice name, struct weir__slice text, struct weir__mark at);
 
-/* Returns the number of the new plan, or NO_PLAN after a report. plan->name NULL means that there was no memory for
- * it. */
+/* Returns the number of the new plan, or NO_PLAN after a report. plan->name NULL means that memory ran out. */
 uint32_t weir__policy_add_plan(struct weir__policy_reading *reading, const struct weir_policy_plan *plan,
 			       struct weir__mark at);
 
@@ -62,9 +61,9 @@ bool weir__policy_clean_name(char *name, size_t length);
 struct weir__slice weir__policy_plan_name(const struct weir__policy_reading *reading, struct weir__slice limit,
 					  struct weir__slice apart);
 
-/* read_failure.c: reads what the map of a limit or override says about its store, and sets it in `plan`. `plan` is
- * NO_PLAN if the plan could not be read. An override inherits from the limit what it does not set. `apart` is the
- * suffix of the override's name. */
+/* read_failure.c: reads the store settings of a limit or override, and sets them in `plan`. `plan` is NO_PLAN if the
+ * plan could not be read. An override inherits from the limit what it does not set. `apart` is the suffix of the
+ * override's name. */
 void weir__policy_read_failure(struct weir__policy_reading *reading, const struct weir__node *map,
 			       const struct weir__policy_limit *limit, uint32_t plan, struct weir__slice apart);
 
@@ -72,8 +71,8 @@ void weir__policy_read_failure(struct weir__policy_reading *reading, const struc
 void weir__policy_inherit_failure(struct weir__policy_reading *reading, const struct weir__policy_limit *limit,
 				  uint32_t plan);
 
-/* read_wait.c: reads `wait` of a limit or an override, and sets it in `plan`. An override that shapes and does not set it
- * inherits it. */
+/* read_wait.c: reads `wait` of a limit or an override, and sets it in `plan`. An override that shapes and does not set
+ * it inherits it. */
 void weir__policy_read_wait(struct weir__policy_reading *reading, const struct weir__node *map,
 			    const struct weir__policy_limit *limit, uint32_t plan);
 void weir__policy_inherit_wait(struct weir__policy_reading *reading, const struct weir__policy_limit *limit,
@@ -84,8 +83,8 @@ enum weir_mode weir__policy_read_mode(struct weir__diagnostics *diagnostics, con
 				      enum weir_mode otherwise);
 bool weir__policy_mode_of(struct weir__slice word, enum weir_mode *ret_mode);
 
-/* read_overrides.c: reads the overrides of a limit; everything else of the limit has been read. `list` and `from`, the
- * name of a file, may be NULL. `match` is the limit's rule. */
+/* read_overrides.c: reads the overrides of a limit, after everything else of the limit. `list` and `from`, the name of
+ * a file, may be NULL. `match` is the limit's rule. */
 void weir__policy_read_overrides(struct weir__policy_reading *reading, const struct weir__node *list,
 				 const struct weir__node *from, struct weir__policy_limit *limit,
 				 const struct weir__rule *match);
@@ -107,7 +106,7 @@ struct weir__policy_part {
 	bool is_text;     /* `file` is only a name for messages; the text may not name files */
 };
 
-/* A flag beside WEIR_ENVOY_...: other top-level keys than those of a policy are allowed, since another module checks
+/* A flag beside WEIR_ENVOY_...: top-level keys that do not belong to a policy are allowed, since another module checks
  * them. */
 enum { WEIR__POLICY_HAS_OTHERS = 1 << 16 };
 

@@ -222,7 +222,7 @@ bool weir__rule_implies(const struct weir__rule *rule, const struct weir__rule *
 	return true;
 }
 
-/* Holds only for a missing attribute. */
+/* Whether the condition holds only for a missing attribute. */
 static bool is_absence(const struct weir__condition *condition)
 {
 	return condition->is_negated && condition->n == 1 && condition->patterns[0].kind == WEIR__PATTERN_PRESENT;

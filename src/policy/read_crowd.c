@@ -1,8 +1,8 @@
 /* read_crowd.c: checks whether more limits can apply to one request than are allowed.
  *
- * Finding the request to which the most limits apply is hard, so a few requests are tried. For each limit, one request
- * meets it and has, for all other attributes, the values that most limits want. Requests that this check does not find
- * are errors when they arrive. */
+ * Finding the request to which the most limits apply is hard, so a few requests are tried. For each limit, it tries a
+ * request that matches the limit and has, for all other attributes, the values that most limits want. A request that
+ * matches too many limits, and that this check did not find, is an error when it arrives. */
 #include <stdlib.h>
 
 #include "policy/read.h"

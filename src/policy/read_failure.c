@@ -1,5 +1,5 @@
-/* read_failure.c: store, on_store_failure and store_budget: where state is kept, and what decides when the store does
- * not reply. */
+/* read_failure.c: reads store, on_store_failure and store_budget: where state is kept, and what decides when the store
+ * does not reply. */
 #include <stdio.h>
 
 #include "policy/read.h"

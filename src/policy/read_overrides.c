@@ -1,4 +1,4 @@
-/* read_overrides.c: reads the overrides of a limit, and reports those that can never apply. */
+/* read_overrides.c: reads the overrides of a limit, and reports overrides that can never apply. */
 #include "policy/read.h"
 
 /* Writes the conditions of an override as they are in the file, to distinguish its name. */
@@ -25,8 +25,7 @@ static size_t describe(const struct weir__node *node, char *room, size_t size, s
 	return length;
 }
 
-/* Returns an attribute that the limit's key requires and the rule requires to be missing. NULL: there is no
- * conflict. */
+/* Returns an attribute that the limit's key requires and the rule requires to be missing. NULL: no conflict. */
 static const struct weir__attribute *missing_part(const struct weir__policy_reading *reading,
 						  const struct weir__policy_limit *limit, const struct weir__rule *rule)
 {

@@ -1,4 +1,4 @@
-/* read_wait.c: wait: how long a server holds back a request that a limit delays. */
+/* read_wait.c: reads `wait`: how long a server holds back a request that a limit delays. */
 #include "core/duration.h"
 #include "policy/read.h"
 

@@ -1,9 +1,9 @@
 /* rule_cache.h: a copy of each rule that is alone under its hash, with everything that a lookup reads in one place.
  *
  * With 100,000 rules hardly anything is in the CPU's cache. If the index, the conditions and the caller's data of a
- * rule are in three places, each is found through the one before, and a request waits for memory three times. An entry
- * here holds all three, so it can be prefetched at once as soon as the hash is known. Its place is found through an
- * array with one byte (tag) per place, which does stay in the CPU's cache. */
+ * rule are in three places, each is found through the previous one, and a request waits for memory three times. An
+ * entry here holds all three, so it can be prefetched at once as soon as the hash is known. Its place is found through
+ * an array with one byte (tag) per place, which does stay in the CPU's cache. */
 #ifndef WEIR_POLICY_RULE_CACHE_H
 #define WEIR_POLICY_RULE_CACHE_H
 
@@ -44,7 +44,7 @@ struct weir__rule_cache {
 /* Returns the bytes that a rule takes in an entry. SIZE_MAX: too large for one. */
 size_t weir__rule_cache_entry_room(const struct weir__rule *rule);
 
-/* Makes room for n entries. Returns false if there is no memory, or the cache would be too large. */
+/* Makes room for n entries. Returns false if memory runs out, or the cache would be too large. */
 bool weir__rule_cache_init(struct weir__rule_cache *rule_cache, struct weir__pool *pool, uint32_t n,
 			   size_t beside_bytes, size_t rule_bytes);
 
@@ -92,8 +92,8 @@ __attribute__((always_inline)) static inline void weir__fetch(const void *memory
 		__builtin_prefetch((const void *)at);
 }
 
-/* Prefetches the entry that this hash will find, most likely: only the tag is compared. Returns false if there is
- * none. */
+/* Prefetches the entry that this hash will find, most likely: only the tag is compared. Returns false if no tag
+ * matches. */
 __attribute__((always_inline)) static inline bool weir__rule_cache_fetch(const struct weir__rule_cache *rule_cache,
 									 uint64_t hash)
 {

@@ -1,5 +1,5 @@
 /* rules.c: the index. Anchors are compared by their hashes alone. Two anchors with the same hash share one list of
- * rules, which costs a check more and changes no result. */
+ * rules. This costs one more check and does not change the result. */
 #include "policy/rules.h"
 
 #include <stdlib.h>
@@ -239,7 +239,7 @@ static void lay_out_lists(struct weir__rules *rules)
 	}
 }
 
-/* Most anchors have a single rule, which is stored in the anchor: no list is read for it. */
+/* Most anchors have a single rule, which is stored in the anchor, so that no list is read. */
 static void name_single_rules(struct weir__rules *rules)
 {
 	for (uint32_t i = 0; i < rules->n_anchors; i++)
@@ -441,7 +441,7 @@ static uint32_t put_number_in(const struct weir__rules *rules, struct weir__foun
 		&(struct weir__found){ number, beside_of(rules, number), rules->ahead ? &rules->ahead[number] : NULL });
 }
 
-/* Checks the rule of an entry of the rule cache, which has all that is read. */
+/* Checks the rule of an entry of the rule cache, which holds everything that is read. */
 static uint32_t put_card_in(const struct weir__rules *rules, const struct weir__rule_cache_entry *entry,
 			    const struct weir__values *values, struct weir__found *found, uint32_t n, uint32_t most)
 {

@@ -2,10 +2,10 @@
  * a list of conditions that must all hold.
  *
  * Each rule has an anchor: one of its conditions, whose patterns are in a hash index. A request is looked up by
- * everything that it could match there: each of its values, the first segments of its paths, the networks of its
+ * everything that it could match in the index: each of its values, the first segments of its paths, the networks of its
  * addresses, for all lengths that the rules use. Rules that are found are then checked in full. Rules without a usable
- * anchor (negations, patterns that begin with a star) are checked for every request.
- * The reasons are in docs/internals/policies.md. */
+ * anchor (negations, patterns that begin with a star) are checked for every request. The reasons are in
+ * docs/internals/policies.md. */
 #ifndef WEIR_POLICY_RULES_H
 #define WEIR_POLICY_RULES_H
 
@@ -42,7 +42,7 @@ struct weir__rules {
 	struct weir__rule_cache rule_cache;    /* with very many rules, those that are alone under their hash */
 };
 
-/* `of` must outlive the rules. Returns false if there is no memory. */
+/* `of` must outlive the rules. Returns false if memory runs out. */
 bool weir__rules_init(struct weir__rules *rules, struct weir__pool *pool, const struct weir__rule *of, uint32_t n);
 
 /* Sets the caller's array with an element for each rule. The first hot_bytes of an element are read when its rule

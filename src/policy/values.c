@@ -80,7 +80,7 @@ void weir__values_begin(const struct weir__attributes *attributes, const struct 
 			ret_values->of[i].text = attributes->of[i].fallback;
 }
 
-/* Normalises a value. Returns false if there is no room. */
+/* Normalises a value. Returns false if it does not fit. */
 static bool end_value(const struct weir__attribute *attribute, struct weir__values *values, struct weir__value *value)
 {
 	const bool is_written = attribute->type == WEIR__PATH_ATTRIBUTE || attribute->is_lowered;

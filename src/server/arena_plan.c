@@ -1,4 +1,5 @@
-/* arena_plan.c: the limit that takes the most decides, since all limits together have no more keys than the table. */
+/* arena_plan.c: sizes the arena for the limit that needs the most, since all limits together have no more keys than the
+ * table. */
 #include "server/arena_plan.h"
 
 #include <stdio.h>
@@ -17,7 +18,7 @@ static uint64_t keys_of(const struct weir_policy *policy, uint32_t plan, uint64_
 	return policy->envoy || weir__policy_limit_of_plan(policy, plan)->n_parts > 0 ? keys : 1;
 }
 
-/* Bytes for one plan. Plans for failures of a store are not in force without one. */
+/* Bytes for one plan. Local limits, which decide while a store fails, do not count. */
 static size_t size_of(const struct weir_policy *policy, uint32_t plan, uint64_t keys, bool has_store)
 {
 	const struct weir_policy_plan *const of = weir_policy_plan_of(policy, plan);
@@ -27,7 +28,7 @@ static size_t size_of(const struct weir_policy *policy, uint32_t plan, uint64_t 
 	return weir_table_arena_size(&of->limit, keys_of(policy, plan, keys), 0);
 }
 
-/* The plan that needs the most, and how much. */
+/* Finds the plan that needs the most, and returns its bytes. */
 static size_t find_largest(const struct weir_policy *policy, uint64_t keys, bool has_store, uint32_t *ret_plan)
 {
 	size_t largest = 0;

@@ -1,8 +1,8 @@
 /* client_memory.h: the memory that the clients of one worker take, and which of them takes most.
  *
- * Clients are in a ring for each power of two of bytes, so a change takes constant time, and the largest client is found
- * within a factor of two. A client that takes nothing is in no ring. No locks: only the worker's thread calls this.
- * The reasons are in docs/internals/server.md. */
+ * Clients are in a ring for each power of two of bytes, so a change takes constant time, and the largest client is
+ * found within a factor of two. A client that takes nothing is in no ring. No locks: only the worker's thread calls
+ * this. The reasons are in docs/internals/server.md. */
 #ifndef WEIR_SERVER_CLIENT_MEMORY_H
 #define WEIR_SERVER_CLIENT_MEMORY_H
 
@@ -28,19 +28,19 @@ struct weir__client_memory {
 
 void weir__client_memory_init(struct weir__client_memory *memory);
 
-/* The client takes this many bytes now. Not for evicted clients. */
+/* Sets the bytes that the client takes now. Not for evicted clients. */
 void weir__client_memory_set(struct weir__client_memory *memory, struct weir__memory_use *use, size_t bytes);
 
-/* A client of the highest ring. NULL: all take nothing. */
+/* Returns a client of the highest ring. NULL: no client takes memory. */
 struct weir__memory_use *weir__client_memory_largest(struct weir__client_memory *memory);
 
-/* The client has given up its memory, and waits to be closed. */
+/* Call it when the client has given up its memory, and waits to be closed. */
 void weir__client_memory_evict(struct weir__client_memory *memory, struct weir__memory_use *use);
 
-/* The client that was evicted first. NULL: none. */
+/* Returns the client that was evicted first. NULL: none. */
 struct weir__memory_use *weir__client_memory_evicted(struct weir__client_memory *memory);
 
-/* The client is closed. */
+/* Call it when the client is closed. */
 void weir__client_memory_leave(struct weir__client_memory *memory, struct weir__memory_use *use);
 
 #endif

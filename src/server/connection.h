@@ -17,9 +17,9 @@
 enum {
 	WEIR__IN_SIZE = 256 * 1024,
 	WEIR__OUT_SIZE = 1024 * 1024, /* the longest reply, and some before it */
-	/* Bytes of replies that a client which has not authenticated may have waiting before its next request. */
+	/* The most bytes of unread replies of a client that has not authenticated, before its next request. */
 	WEIR__UNAUTHENTICATED_OUTPUT = 1024,
-	/* Bytes of an incomplete request that it may have waiting: more than the buffer of any head of HTTP. */
+	/* The most bytes of its incomplete request: more than the buffer for any HTTP head. */
 	WEIR__UNAUTHENTICATED_INPUT = 96 * 1024,
 };
 
@@ -36,7 +36,7 @@ enum { WEIR__HEAR_REQUESTS = 1, WEIR__HEAR_ROOM = 2, WEIR__HEAR_END = 4 };
 
 struct weir__connection {
 	struct weir__client client; /* must be first: a client is cast to its connection */
-	/* Ring of the worker's connections of one protocol, the one silent longest first. */
+	/* Ring of the worker's connections of one protocol, longest silent first. */
 	struct weir__connection *next, *previous;
 	/* Connections with a deadline, oldest first: with an incomplete request, without a first request (HTTP), not
 	 * authenticated (RESP), or lingering. NULL: not among them. */
@@ -59,10 +59,11 @@ struct weir__connection {
 	bool has_requests; /* `unread` holds more requests: the output is full, or other connections have their turn */
 	struct weir__output output; /* buffered replies */
 	bool is_behind;             /* it has buffered replies, or requests that wait for a turn */
-	/* How fast it reads is measured since paced_at, when the kernel had `unsent` bytes for it, and got `handed` more. */
+	/* For measuring how fast the client reads: at paced_at the kernel had `unsent` bytes for it, and has received
+	 * `handed` more since. */
 	weir_ns paced_at;
 	size_t unsent, handed;
-	bool lingers;     /* discard input after the last reply: to close at once could lose that reply */
+	bool lingers;     /* discard input after the last reply: closing at once could lose that reply */
 	bool is_finished; /* all replies are sent: nothing more will be written */
 };
 
@@ -82,7 +83,7 @@ struct weir__worker {
 	uint32_t n_connections, n_behind;                     /* n_behind: how many of them are behind */
 	weir_ns look_at;                                      /* when to look for stalled connections among them */
 	struct weir__client_memory memory;                    /* of its connections */
-	size_t output_mark; /* buffered replies at which a connection gets no more: output_max, or less if memory is short */
+	size_t output_mark; /* bytes of buffered replies at which a connection gets no more; at most output_max */
 	uint64_t accepted;
 	struct weir__connection *first_ready, *last_ready;
 	_Atomic bool is_stopping, is_retiring;
@@ -99,28 +100,28 @@ struct weir__worker {
 struct weir__protocol_handler {
 	enum weir__protocol number;
 	bool asks_at_once; /* a new connection must send its first request within late_ns */
-	/* Allocates and frees what the handler keeps for a worker. start returns false if there is no memory. Both are
+	/* Allocates and frees what the handler keeps for a worker. start returns false if memory runs out. Both are
 	 * NULL if the handler keeps nothing. */
 	bool (*start)(struct weir__worker *worker);
 	void (*stop)(struct weir__worker *worker);
 
 	/* Runs the requests in the first n bytes of `in`, until one waits, the turn is over or the output is full.
-	 * *ret_used is how many bytes are done with. Returns false if the connection is to be closed. */
+	 * *ret_used is the number of bytes that are done. Returns false if the connection must be closed. */
 	bool (*answer)(struct weir__worker *worker, struct weir__connection *connection, size_t n, size_t *ret_used);
 
-	/* The first request that waits is done: writes its reply to `out`, and the replies behind it that are done. May
-	 * send some of it. Returns how many bytes of `out` are left to send. *ret_is_alive becomes false if the
-	 * connection is lost. */
+	/* Called when the first request that waits is done. Writes its reply to `out`, and the replies after it that
+	 * are done. It may send some of them. Returns the number of bytes of `out` that are left to send. *ret_is_alive
+	 * becomes false if the connection is lost. */
 	size_t (*answer_ready)(struct weir__worker *worker, struct weir__connection *connection, bool *ret_is_alive);
 
 	/* Both report an error before the connection is closed. refuse_size: a request does not fit `in`. Only for a
 	 * protocol that can leave that much unread. Returns false if the connection is lost. refuse_late: a request was
-	 * not complete, or the client not authenticated, in time. Every protocol has it: while there are users, each
+	 * not complete, or the client not authenticated, in time. Every protocol has it: if the server has users, each
 	 * connection has a deadline for authenticating. */
 	bool (*refuse_size)(struct weir__worker *worker, struct weir__connection *connection);
 	void (*refuse_late)(struct weir__worker *worker, struct weir__connection *connection);
 
-	/* The connection closes: frees its state, connection->of_protocol included. */
+	/* Called when the connection closes. Frees its state, including connection->of_protocol. */
 	void (*forget)(struct weir__connection *connection);
 };
 
@@ -143,27 +144,27 @@ static inline struct weir__connection *weir__worker_next(struct weir__worker *wo
 	return next;
 }
 
-/* The buffered replies have reached the mark: no more requests are run until the client takes some. */
+/* Whether the buffered replies have reached the mark. Then no more requests are run until the client reads some. */
 static inline bool weir__worker_holds_back(const struct weir__worker *worker, const struct weir__connection *connection)
 {
 	return weir__output_waiting(&connection->output) >= worker->output_mark;
 }
 
-/* worker_memory.c: the connection now takes this many bytes. If all connections take more than client_memory, the
- * largest give up theirs, and are closed before the loop waits again. Returns false if this one is among them: close
- * it. */
+/* worker_memory.c: sets the bytes that the connection takes now. If all connections take more than client_memory, the
+ * largest ones give up their memory, and are closed before the loop waits again. Returns false if this one is among
+ * them: close it. */
 bool weir__worker_set_memory(struct weir__worker *worker, struct weir__connection *connection, size_t bytes);
 
 /* worker_memory.c: closes connections that have given up their memory. */
 void weir__worker_close_evicted(struct weir__worker *worker);
 
-/* worker_memory.c: a connection that closes takes no memory any more. */
+/* worker_memory.c: removes a connection that closes from the sum. */
 void weir__worker_forget_memory(struct weir__worker *worker, struct weir__connection *connection);
 
 /* worker.c: frees what was read from the client and what is buffered for it. */
 void weir__worker_drop_buffers(struct weir__connection *connection);
 
-/* To be called after each change of a connection's buffers. Returns false if it must be closed. */
+/* Call it after each change of a connection's buffers. Returns false if it must be closed. */
 static inline bool weir__worker_account(struct weir__worker *worker, struct weir__connection *connection)
 {
 	const size_t bytes = connection->unread.n + connection->output.size + connection->protocol_bytes +
@@ -172,8 +173,8 @@ static inline bool weir__worker_account(struct weir__worker *worker, struct weir
 	return WEIR__LIKELY(bytes == connection->memory.bytes) || weir__worker_set_memory(worker, connection, bytes);
 }
 
-/* A client that has not authenticated has enough replies to read: `written` bytes in `out`, and those that are buffered.
- * It gets them, and is closed. One rule for all protocols, to be checked before each request. */
+/* Whether a client that has not authenticated has too many unread replies: `written` bytes in `out`, and the buffered
+ * ones. It gets these replies, and is closed. All protocols check this before each request. */
 static inline bool weir__worker_is_owed_enough(const struct weir__worker *worker,
 					       const struct weir__connection *connection, size_t written)
 {
@@ -184,7 +185,8 @@ static inline bool weir__worker_is_owed_enough(const struct weir__worker *worker
 /* Ends such a client. */
 void weir__worker_leave_unauthenticated(struct weir__worker *worker, struct weir__connection *connection);
 
-/* A request of it is still in flight: replies keep the order of requests. */
+/* Whether a request of the connection is still in flight. Later ones then wait, since replies keep the order of
+ * requests. */
 static inline bool weir__worker_is_waiting(const struct weir__connection *connection)
 {
 	return weir__client_is_waiting(&connection->client);
@@ -200,7 +202,7 @@ struct weir__turn {
 enum { WEIR__TURN_LOOKS = 16 /* requests between two looks at the clock */ };
 #define WEIR__TURN_NS UINT64_C(1000000)
 
-/* To be called after each request. */
+/* Call it after each request. */
 static inline bool weir__turn_is_over(struct weir__turn *turn, struct weir_table *table)
 {
 	weir_ns now;
@@ -240,15 +242,15 @@ void weir__worker_hear_listeners(struct weir__worker *worker, bool hear);
 void weir__worker_accept(struct weir__worker *worker, const struct weir__listener *listener, uint32_t most);
 void weir__worker_take_handed(struct weir__worker *worker);
 
-/* The connection is not idle: moves it to the end of its ring. That costs, so it is moved only once it has been there
- * for idle_ns / WEIR__IDLE_PARTS. An idle connection is closed later by as much. */
+/* Notes that the connection is not idle: moves it to the end of its ring. To save time, it is moved at most once per
+ * idle_ns / WEIR__IDLE_PARTS, so an idle connection may be closed that much later. */
 enum { WEIR__IDLE_PARTS = 16 };
 void weir__worker_touch(struct weir__worker *worker, struct weir__connection *connection);
 
 /* worker_timers.c: begins to measure how fast the client reads. */
 void weir__worker_pace(const struct weir__worker *worker, struct weir__connection *connection);
 
-/* worker_timers.c: does all that is due by now, and sets the alarm for the next time. */
+/* worker_timers.c: does everything that is due by now, and sets the alarm for the next time. */
 void weir__worker_do_what_is_due(struct weir__worker *worker);
 
 /* Sends the first `length` bytes of `out`, or buffers them. Returns false if the connection is lost. */

@@ -20,7 +20,7 @@ static const char *const names[VARIABLES] = { [LIMIT] = "limit",
 					      [RETRY_AFTER] = "retry_after",
 					      [RESET] = "reset" };
 
-/* With the longest name of a limit in each, escaped, the body still fits a response. */
+/* With this many variables, each the longest name of a limit and escaped, the body still fits a response. */
 enum { USES_MOST = 64 };
 
 struct piece {
@@ -260,7 +260,7 @@ static void add_name(const struct weir__denial_body *body, struct weir__http_rep
 		weir__reply_add_text(reply, name);
 }
 
-/* In seconds, rounded up, so that a visitor does not come back too early. */
+/* In seconds, rounded up, so that a visitor does not retry too early. */
 static uint64_t seconds_up(weir_ns span)
 {
 	return span / 1000000000 + (span % 1000000000 != 0);

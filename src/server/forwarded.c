@@ -86,7 +86,7 @@ static bool read_hop(struct weir__slice text, struct weir__address *ret_address)
 	return weir__address_read((struct weir__slice){ text.at, (size_t)(colon - text.at) }, ret_address);
 }
 
-/* Follows one line to the left. Returns false if the chain ends in it. */
+/* Follows one line to the left. Returns false if the chain ends in this line. */
 static bool follow(const struct weir__proxies *proxies, struct weir__slice line, bool *is_known,
 		   struct weir__address *client)
 {

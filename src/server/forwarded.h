@@ -20,7 +20,7 @@ struct weir__proxies {
 	bool has_unix; /* also trust clients of Unix sockets */
 };
 
-/* Adds a network, an address or the word unix. Returns false if the text is anything else, or there is no room. */
+/* Adds a network, an address or the word unix. Returns false if the text is anything else, or the list is full. */
 bool weir__proxies_add(struct weir__proxies *proxies, const char *text, size_t length);
 
 bool weir__proxies_have(const struct weir__proxies *proxies, const struct weir__address *address);

@@ -1,8 +1,8 @@
 /* handover.c: writes and reads the variable, and watches the next server until it serves.
  *
  * WEIR_HANDOVER=PIPE,PROTOCOL,SETTING,NAME,SOCKET SOCKET ...,PROTOCOL,SETTING,... No listen address contains a comma.
- * The service of a lent socket is followed by +. PIPE is followed by a space and the pipe to the parent, if there is
- * one: a server of an older version would not report to it, and refuses this.
+ * The service of a lent socket is followed by +. PIPE is followed by a space and the pipe to the parent, if the server
+ * has a parent. An older version would not report to the parent, and rejects this form.
  *
  * Sockets from systemd are received as well: LISTEN_FDS of them, from descriptor 3 on, if LISTEN_PID is this
  * process. */
@@ -96,7 +96,7 @@ static unsigned long number_of(const char *variable)
 	return text ? strtoul(text, NULL, 10) : 0;
 }
 
-/* Their services are still unknown here: the setting with the same address decides. */
+/* The services of lent sockets are still unknown here. The setting with the same address decides. */
 static bool receive_lent(struct weir__listeners *listeners, FILE *errors)
 {
 	enum { FIRST = 3 };
@@ -196,7 +196,7 @@ static char *write_variable(int pipe, int parent, const struct weir__listeners *
 	return NULL;
 }
 
-/* What the next server is started with. */
+/* The sockets and the variable that the next server is started with. */
 struct luggage {
 	char *variable;
 	char **environment;
@@ -272,7 +272,8 @@ bool weir__handover_begin(struct weir__handover *handover, char *const argv[], c
 	return true;
 }
 
-/* The pipe is closed, mostly because the process has exited. It may take another moment until that can be seen. */
+/* Whether the next process has exited, which usually closed the pipe. The exit may become visible a moment after
+ * that. */
 static bool is_gone(struct weir__handover *handover, FILE *errors)
 {
 	char how[64];

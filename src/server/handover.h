@@ -1,9 +1,8 @@
 /* handover.h: a server starts the next one and hands over its listening sockets.
  *
- * The next server inherits the sockets; one environment variable names them and where they listen. The next server
- * reports through a pipe that it serves. If it exits before that, or reports nothing for a minute, this server goes on
- * as before.
- * The reasons are in docs/internals/server.md. */
+ * The next server inherits the sockets. One environment variable names them and where they listen. The next server
+ * reports through a pipe that it serves. If it exits before that, or reports nothing for a minute, this server
+ * continues as before. The reasons are in docs/internals/server.md. */
 #ifndef WEIR_SERVER_HANDOVER_H
 #define WEIR_SERVER_HANDOVER_H
 
@@ -15,12 +14,12 @@
 
 /* --- the next server -------------------------------------------------------------------------------------------- */
 
-/* Reads the sockets that were handed over or passed by systemd, if any, the pipe to report through, -1: no server
- * waits, and the pipe to the parent of all servers, -1: there is none (parent.h). Unsets the variable. Returns false if
- * the environment is wrong, after reporting that. */
+/* Reads the sockets that were handed over or passed by systemd, if any, the pipe to report through (-1: no server
+ * waits), and the pipe to the parent of all servers (-1: no parent, see parent.h). Unsets the variable. Returns false
+ * if the environment is wrong, after reporting that. */
 bool weir__handover_receive(struct weir__listeners *ret_listeners, int *ret_pipe, int *ret_parent, FILE *errors);
 
-/* Reports that this server serves. Returns false, with errno, if that cannot be told. */
+/* Reports that this server serves. Returns false, with errno, if the report fails. */
 bool weir__handover_tell(int pipe);
 
 /* --- the running server ------------------------------------------------------------------------------------------- */
@@ -31,15 +30,15 @@ struct weir__handover {
 	weir_ns until;
 };
 
-/* Starts argv[0] with these sockets, and the pipe to the parent; -1: none. Returns false if that failed, after reporting
- * it. */
+/* Starts argv[0] with these sockets, and the pipe to the parent; -1: none. Returns false if that failed, after
+ * reporting it. */
 bool weir__handover_begin(struct weir__handover *handover, char *const argv[], const struct weir__listeners *listeners,
 			  int parent, FILE *errors);
 
 enum weir__handover_state {
 	WEIR__HANDOVER_WAITS,
 	WEIR__HANDOVER_DONE,   /* the next server serves */
-	WEIR__HANDOVER_FAILED, /* the next server is gone, and that was reported */
+	WEIR__HANDOVER_FAILED, /* the next server has exited, and that was reported */
 };
 
 /* The current state. Does not wait. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Attributes that /v1/authorize sets by itself. */
+/* Attributes that /v1/authorize sets itself. */
 static const char *const taken[] = { "ip", "method", "path", "host" };
 
 static bool is_header(const char *text, size_t length)

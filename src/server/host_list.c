@@ -67,7 +67,8 @@ static bool is_address(struct slice name)
 	return name.length > 0;
 }
 
-/* The part before the port. An address of IPv6 is in brackets. A dot at the end is left out: the name means the same. */
+/* The part before the port. An address of IPv6 is in brackets. A dot at the end is left out: the name means the
+ * same. */
 static struct slice name_of(const char *host, size_t length)
 {
 	const char *const colon = memrchr(host, ':', length);

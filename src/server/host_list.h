@@ -1,8 +1,8 @@
 /* host_list.h: host names under which the server may be called. Pure.
  *
- * The owner of a public name decides where it leads. A web page can therefore send requests to this server under its own
- * name (DNS rebinding), and the browser sends that name as Host. Addresses, localhost, and names that no one can
- * register cannot be used in this way. */
+ * The owner of a public name decides what it resolves to. A web page can therefore send requests to this server under
+ * its own name (DNS rebinding), and the browser sends that name as Host. Addresses, localhost, and names that no one
+ * can register cannot be used in this way. */
 #ifndef WEIR_SERVER_HOST_LIST_H
 #define WEIR_SERVER_HOST_LIST_H
 

@@ -98,7 +98,8 @@ static int open_one(struct weir__listeners *listeners, struct weir__listeners *i
 	return complete(listeners, where, workers);
 }
 
-/* The name cannot be resolved now, but the previous server could. So this server listens where that one does. */
+/* For a name that cannot be resolved now, although the previous server could. This server listens where that one
+ * does. */
 static int open_unknown(struct weir__listeners *listeners, struct weir__listeners *inherited,
 			enum weir__service service, const char *setting, uint32_t workers)
 {

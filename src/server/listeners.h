@@ -1,12 +1,13 @@
 /* listeners.h: where a server listens, with the sockets of all its workers.
  *
- * The server listens at every address that a name stands for, at one port, also if that is port 0 (any free one). It
- * skips an address that this machine does not have, such as IPv6 where there is none, if the name has another.
+ * The server listens at every address that a name resolves to, at one port, even if that is port 0 (any free one). It
+ * skips an address that this machine does not have, such as IPv6 on a machine without it, if the name has another
+ * address.
  *
- * At a port each worker has a socket of its own, and the kernel distributes connections among them. A path has one
- * socket that the workers share. A server that takes over from another gets its sockets, including connections that are
- * not accepted yet. So none of them may be closed while the server still listens at its address, however many workers
- * there are. Sockets that a manager such as systemd has opened stay open there, and only the manager removes them. */
+ * At a port each worker has its own socket, and the kernel distributes connections among them. A path has one socket
+ * that the workers share. A server that takes over from another gets its sockets, including connections that are not
+ * accepted yet. So none of them may be closed while the server still listens at its address, however many workers there
+ * are. Sockets that a manager such as systemd has opened stay open there, and only the manager removes them. */
 #ifndef WEIR_SERVER_LISTENERS_H
 #define WEIR_SERVER_LISTENERS_H
 
@@ -39,8 +40,8 @@ struct weir__listeners {
 int weir__listeners_open(struct weir__listeners *listeners, struct weir__listeners *inherited,
 			 enum weir__service service, const char *setting, uint32_t workers);
 
-/* The sockets that a worker listens at, at most WEIR__LISTEN_ADDRESSES_MAX * WEIR__WORKERS_MAX. Returns how many. If
- * `ret` is NULL, it only counts them. */
+/* The sockets that a worker listens at, at most WEIR__LISTEN_ADDRESSES_MAX * WEIR__WORKERS_MAX. Returns their number.
+ * If `ret` is NULL, it only counts them. */
 size_t weir__listeners_of_worker(const struct weir__listeners *listeners, uint32_t worker, uint32_t workers,
 				 struct weir__listener *ret);
 

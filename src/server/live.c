@@ -206,7 +206,7 @@ static uint64_t uptime_s(const struct live *live)
 	return live->context->counters_set ? weir__counters_set_age_s(live->context->counters_set) : 0;
 }
 
-/* Returns since when they are counted. */
+/* Returns the time since when they are counted. */
 static weir_ns add_keys(struct live *live, const char *name, const struct weir_table_limit *limit,
 			const char *limit_name, enum weir__top_keys_kind kind)
 {
@@ -279,7 +279,7 @@ static bool add_series(struct live *live, const struct weir_table_limit *limit)
 	return true;
 }
 
-/* What the workers have seen of the limit. */
+/* Writes what the workers have counted for the limit. */
 static void add_seen(struct live *live, const struct weir_table_limit *limit, const char *name)
 {
 	struct weir__limit_stats_set *const stats_set = live->context->stats_set;
@@ -353,7 +353,7 @@ static void add_row(struct live *live, const struct weir__guard_row *row)
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 
-/* Writes a limit; NULL: inline limits. One that does not fit is left out. */
+/* Writes a limit; NULL: inline limits. A limit that does not fit is left out. */
 static void add_one(struct live *live, const struct weir__guard_row *row)
 {
 	struct weir__http_reply *const reply = live->reply;
@@ -419,8 +419,8 @@ static void add_limits(struct live *live)
 
 /* --- the server -------------------------------------------------------------------------------------------------- */
 
-/* The duration in ns that of_1000 thousandths of all do not exceed, interpolated linearly within a bucket of the
- * histogram. The last bucket has no upper bound, so its lower bound is returned. */
+/* The duration in ns that of_1000 thousandths of all requests do not exceed, interpolated linearly within a bucket of
+ * the histogram. The last bucket has no upper bound, so its lower bound is returned. */
 static uint64_t percentile(const struct weir__limit_stats_histogram_sum *sum, uint64_t of_1000)
 {
 	const uint64_t rank = sum->n / 1000 * of_1000 + (sum->n % 1000 * of_1000 + 999) / 1000;
@@ -594,7 +594,7 @@ static void find_row(void *one_, const struct weir__guard_row *row)
 	}
 }
 
-/* Returns false if there is no limit of this name. */
+/* Returns false if no limit has this name. */
 static bool add_limit_alone(struct live *live)
 {
 	const struct weir__live_query *const query = live->query;

@@ -1,8 +1,8 @@
 /* live.h: the live document: the current state of limits as JSON, for weir top, the page and any other client.
  *
  * It is bounded by WEIR__LIVE_LIMITS_MAX limits and by the room of the reply. The busiest limits come first, and the
- * document says how many were left out. To write it takes only short locks, such as those of the top keys, each while
- * one is copied. */
+ * document says how many were left out. Writing it takes only short locks, such as the lock of each top-keys summary
+ * while that is copied. */
 #ifndef WEIR_SERVER_LIVE_H
 #define WEIR_SERVER_LIVE_H
 
@@ -32,7 +32,7 @@ void weir__live_query_init(struct weir__live_query *query);
 const char *weir__live_query_set(struct weir__live_query *query, const char *name, size_t name_length,
 				 const char *value, size_t length);
 
-/* Writes the document to the body. Returns false, and writes nothing, if there is no limit of this name. */
+/* Writes the document to the body. Returns false, and writes nothing, if no limit has this name. */
 bool weir__live_write(struct weir__context *context, const struct weir__live_query *query,
 		      struct weir__http_reply *reply);
 

@@ -24,8 +24,8 @@ static size_t write_some(int socket, const char *bytes, size_t n)
 	return done;
 }
 
-/* Makes room for n more bytes: at the end, else by moving what waits to the front, else in a new block of twice the
- * need. */
+/* Makes room for n more bytes: at the end, else by moving the waiting bytes to the front, else in a new block of twice
+ * the needed size. */
 static bool make_room(struct weir__output *output, size_t n)
 {
 	const size_t waiting = weir__output_waiting(output), needed = waiting + n;

@@ -1,4 +1,4 @@
-/* output.h: replies on their way to a client. What the socket does not take at once is buffered, in order. */
+/* output.h: replies on their way to a client. Bytes that the socket does not take at once are buffered, in order. */
 #ifndef WEIR_SERVER_OUTPUT_H
 #define WEIR_SERVER_OUTPUT_H
 
@@ -16,7 +16,7 @@ static inline size_t weir__output_waiting(const struct weir__output *output)
 }
 
 /* Writes what the socket takes, if nothing is buffered, and buffers the rest. Returns false if the connection is lost
- * or there is no memory. */
+ * or memory runs out. */
 bool weir__output_write(struct weir__output *output, int socket, const char *bytes, size_t n);
 
 /* Writes what is buffered, as far as the socket takes it. Returns false if the connection is lost. */

@@ -19,8 +19,8 @@ enum { FAILED = 1, SIGNALLED = 128, SERVERS_MAX = 256 };
 
 struct parent {
 	pid_t current; /* the server that serves; before it does, the one that was started */
-	/* Those that have not ended, the current one last. Older ones serve their last connections. Of more than
-	 * SERVERS_MAX, the oldest is forgotten: it ends after the setting `drain`. */
+	/* Servers that have not ended, the current one last. Older ones serve their last connections. If there are more
+	 * than SERVERS_MAX, the oldest is forgotten: it ends after the setting `drain`. */
 	pid_t servers[SERVERS_MAX];
 	size_t n;
 	int signals, reports;
@@ -34,7 +34,7 @@ bool weir__parent_is_wanted(const struct weir__settings *settings)
 
 	if (settings->keep_pid != WEIR__KEEP_PID_AUTO)
 		return settings->keep_pid == WEIR__KEEP_PID_ON;
-	/* Without a notify socket, systemd cannot be told of a new process id. */
+	/* Without a notify socket, this process cannot tell systemd a new process id. */
 	return getpid() == 1 ||
 	       (by_systemd && strtol(by_systemd, NULL, 10) == (long)getpid() && getenv("NOTIFY_SOCKET") == NULL);
 }
@@ -61,8 +61,8 @@ static void signal_all(const struct parent *parent, int signal)
 		(void)kill(parent->servers[i], signal);
 }
 
-/* A server reports before it tells the previous one that it serves. So a report is here before the previous server can
- * have ended. */
+/* A server reports here before it tells the previous one that it serves. So the report arrives before the previous
+ * server can end. */
 static void read_reports(struct parent *parent)
 {
 	pid_t server;
@@ -140,7 +140,7 @@ static sigset_t forwarded(void)
 	return set;
 }
 
-/* Returns an errno if there can be no parent. */
+/* Returns an errno if this process cannot become a parent. */
 static int begin(struct parent *parent, int ends[2], sigset_t *ret_before)
 {
 	const sigset_t signals = forwarded();

@@ -6,8 +6,8 @@
 
 #include "server/settings.h"
 
-/* Writes the id of this process, in place of the one that is there, if the settings name a file. Returns false if that
- * failed, after reporting it. */
+/* Writes the id of this process over the old one, if the settings name a file. Returns false if that failed, after
+ * reporting it. */
 bool weir__pid_file_begin(struct weir__settings *settings);
 
 /* Removes the file if it still has the id of this process: after an upgrade it has the id of the next server. */

@@ -1,5 +1,4 @@
-/* policy_loader.c: reads the policy when it is notified of a change, once the files have been left alone for a
- * moment. */
+/* policy_loader.c: reads the policy after a notification of a change, once the files have not changed for a moment. */
 #include "server/policy_loader.h"
 
 #include <pthread.h>
@@ -28,7 +27,7 @@ static const weir_ns poll_ns = UINT64_C(2000000000);     /* between reads withou
 
 enum { PLANS_LEAST = 1024 };
 
-/* What is wrong with a version. */
+/* The errors of a version. */
 struct report {
 	char first[WEIR__POLICY_ERROR_SIZE];
 	uint64_t hash; /* of all lines */
@@ -50,12 +49,12 @@ struct weir__policy_loader {
 	struct weir_policy *first;      /* NULL once there is a guard */
 	char *copy;                     /* where each valid version of a remote source is written; NULL: nowhere */
 	uint64_t plans_set;
-	uint64_t keys; /* that limits are to have room for in the arena; 0: a store decides */
+	uint64_t keys; /* keys that the arena must have room for; 0: a store decides */
 	struct weir__policy_identity current;
 	bool is_put;    /* the policy in force was uploaded; `current` is what the source last had */
 	uint64_t wrong; /* hash of the errors that were last reported */
 	struct weir_table *table;
-	bool has_store; /* limits must be such that the store can hold them */
+	bool has_store; /* the store must be able to hold all limits */
 	struct weir_guard *guard;
 
 	struct weir__loop loop;
@@ -151,7 +150,7 @@ static void forward_lines(char *text, struct weir__diagnostics *diagnostics)
 			diagnostics->report(diagnostics->context, line);
 }
 
-/* Returns false if the text is not YAML: reading it as a policy would only repeat that error. */
+/* Returns false if the text is not YAML. Reading it as a policy would only repeat that error. */
 static bool read_settings(const struct weir__policy_part *part, struct weir__settings *settings,
 			  struct weir__diagnostics *diagnostics)
 {
@@ -282,7 +281,7 @@ static struct weir_policy *read_first(struct weir__policy_loader *loader, struct
 	return policy;
 }
 
-/* Reads a first version, and reports all that is wrong with it. */
+/* Reads the first version, and reports all its errors. */
 static bool load(struct weir__policy_loader *loader,
 		 struct weir_policy *(*read)(struct weir__policy_loader *loader, struct weir__diagnostics *diagnostics))
 {
@@ -341,7 +340,7 @@ struct weir__policy_loader *weir__policy_loader_new(const struct weir__settings 
 static const char no_redis[] = "store: redis, but the server has no Redis; set `store` to its URL, as in "
 			       "--store redis://127.0.0.1:6379, or write store: table";
 
-/* A file with settings is all that a server is started with, unless flags add to it. A file of limits alone says
+/* Whether the file has settings. Then it describes the server, unless flags add to it. A file of limits alone says
  * nothing about the server. */
 static bool has_any_setting(const struct weir__settings *settings)
 {
@@ -369,7 +368,7 @@ static bool has_stores(const struct weir__settings *settings, const char *path, 
 	return true;
 }
 
-/* If the size of the arena is set. Otherwise it depends on the machine that serves. */
+/* Checks only if the size of the arena is set. Otherwise the size depends on the machine that serves. */
 static void check_arena(const struct weir__settings *settings, const char *path, const struct weir_policy *policy,
 			FILE *errors)
 {
@@ -387,8 +386,9 @@ static bool is_there(const char *path)
 	return stat(path, &status) == 0;
 }
 
-/* Finds the policy that the settings in the file `path` name. A relative path is relative to where the server is started. If
- * nothing is there, it is tried from the directory of the file, where it is if the server is started there. */
+/* Finds the policy that the settings in the file `path` name. A relative path is relative to the working directory of
+ * the server. If it is not found from here, it is tried from the directory of the file, in case the server is started
+ * there. */
 static void find_apart(const char *policy, const char *path, char found[WEIR__POLICY_PATH_SIZE])
 {
 	const char *const slash = strrchr(path, '/');
@@ -401,8 +401,8 @@ static void find_apart(const char *policy, const char *path, char found[WEIR__PO
 		(void)snprintf(found, WEIR__POLICY_PATH_SIZE, "%s", policy);
 }
 
-/* Checks the policy that settings name. One in etcd or Redis is not read: that needs a network, and a check must give the same
- * result everywhere. Then the policy of the file itself stays, which has no limits. */
+/* Checks the policy that settings name. A policy in etcd or Redis is not read: that needs a network, and a check must
+ * give the same result everywhere. The result is then the policy of the file itself, which has no limits. */
 static struct weir_policy *check_apart(const struct weir__settings *settings, const char *path, FILE *errors,
 				       struct weir_policy *empty, char ret_apart[WEIR__POLICY_PATH_SIZE])
 {
@@ -509,7 +509,7 @@ static void note_good(struct weir__policy_loader *loader, bool is_change)
 	loader->wrong = 0;
 }
 
-/* Errors that were reported before, as when something else in the directory changed, are not reported again. */
+/* Does not report the same errors again, for example when something else in the directory changed. */
 static void note_wrong(struct weir__policy_loader *loader, struct report *report,
 		       const struct weir__diagnostics *diagnostics)
 {
@@ -551,7 +551,7 @@ static void tell_warning(const struct weir__policy_loader *loader, const char *l
 	fflush(loader->errors);
 }
 
-/* Limits whose keys start anew: the first are reported, all are counted. */
+/* Limits whose keys start over. The first few are reported, and all are counted. */
 struct anew {
 	FILE *lines; /* in memory */
 	char *text;
@@ -603,7 +603,7 @@ static void tell_plan_anew(void *loader_, const char *plan)
 		plan);
 }
 
-/* At the start nothing says what the last policy was, but a table that outlived the server has its limits. */
+/* At the start the last policy is unknown, but a table that outlived the server has its limits. */
 static void tell_anew_at_start(struct weir__policy_loader *loader)
 {
 	loader->info.anew = weir__guard_list_anew(loader->guard, tell_plan_anew, loader);

@@ -1,7 +1,7 @@
 /* policy_loader.h: the policy of a daemon, and the thread that replaces it when its source changes.
  *
  * After the first version, only that thread reads policies. Workers use the guard, which has one complete policy at any
- * time. A version with any error changes nothing, and neither does one that equals the current version. */
+ * time. A version with any error changes nothing, and neither does a version that equals the current one. */
 #ifndef WEIR_SERVER_POLICY_LOADER_H
 #define WEIR_SERVER_POLICY_LOADER_H
 
@@ -13,8 +13,8 @@ struct weir__policy_loader;
 struct weir__policy_upload;
 struct weir__policy_text;
 
-/* Reads the first version from where the settings say; weir__policy_loader_is_set must be true. Returns NULL if
- * anything is wrong, after reporting all of it to settings->errors. */
+/* Reads the first version from the source that the settings name. weir__policy_loader_is_set must be true. Returns NULL
+ * if anything is wrong, after reporting all of it to settings->errors. */
 bool weir__policy_loader_is_set(const struct weir__settings *settings);
 struct weir__policy_loader *weir__policy_loader_new(const struct weir__settings *settings);
 
@@ -27,17 +27,17 @@ size_t weir__policy_loader_arena(const struct weir__policy_loader *loader);
 /* Puts the first version in force, and begins to watch for others. Returns false if that failed, after reporting it. */
 bool weir__policy_loader_start(struct weir__policy_loader *loader, struct weir_table *table);
 
-/* To be called when the guard is no longer in use. NULL is allowed. */
+/* Call it when no thread uses the guard any more. NULL is allowed. */
 void weir__policy_loader_free(struct weir__policy_loader *loader);
 
 struct weir_guard *weir__policy_loader_guard(struct weir__policy_loader *loader);
 
-/* Requests a reload, from any thread; does not wait. Returns the value that `reloads` below will have when it is
+/* Requests a reload, from any thread. Does not wait. Returns the value that `reloads` below will have when it is
  * done. */
 uint64_t weir__policy_loader_reload(struct weir__policy_loader *loader);
 
 /* Lets the thread validate an uploaded policy, or put it in force until the source changes or a reload is requested.
- * From any thread; does not wait. The upload returns to the mailbox of its worker. Returns false if too many wait. */
+ * From any thread. Does not wait. The upload returns to the mailbox of its worker. Returns false if too many wait. */
 bool weir__policy_loader_send(struct weir__policy_loader *loader, struct weir__policy_upload *upload);
 
 /* The text of the policy in force. */
@@ -51,7 +51,7 @@ struct weir__policy_loader_info {
 	uint64_t reloads;                         /* requested reloads that are done */
 	weir_ns loaded_at;                        /* when the current version came into force */
 	uint32_t limits;                          /* in the current version */
-	uint32_t anew;                            /* of these, limits whose keys started anew with it */
+	uint32_t anew;                            /* limits of these whose keys started over with it */
 	char last_error[WEIR__POLICY_ERROR_SIZE]; /* the first error of the latest version; empty: it is in force */
 };
 
@@ -59,9 +59,9 @@ void weir__policy_loader_info(struct weir__policy_loader *loader, struct weir__p
 
 enum { WEIR__POLICY_PATH_SIZE = 4096 };
 
-/* Reports to `errors` all that is wrong with a file of settings, limits or both, or with a directory of limits. Follows the
- * setting `policy` of the file to another file or directory, whose path it writes to ret_apart; else that is empty. Returns
- * the policy, which the caller frees, or NULL. */
+/* Reports to `errors` all errors of a file of settings, limits or both, or of a directory of limits. Follows the
+ * setting `policy` of the file to another file or directory, whose path it writes to ret_apart; else that is empty.
+ * Returns the policy, which the caller frees, or NULL. */
 struct weir_policy *weir__policy_loader_check(const char *path, FILE *errors, char ret_apart[WEIR__POLICY_PATH_SIZE]);
 
 #endif

@@ -28,7 +28,7 @@ struct weir__policy_outcome {
 	uint32_t limits;
 	uint64_t version;
 	struct weir__policy_lines added, removed, changed; /* names of limits, if it is in force */
-	struct weir__policy_lines anew;                    /* limits whose keys started anew, and why; the same */
+	struct weir__policy_lines anew;                    /* limits whose keys started over, and why */
 	char warning[WEIR__ARENA_WARNING_SIZE];            /* that a limit does not fit the arena; may be empty */
 };
 
@@ -39,8 +39,8 @@ struct weir__policy_upload {
 	struct weir__request *request; /* that waits for it; only its worker uses it; NULL: the client has gone */
 	bool replaces;                 /* else it is only validated */
 	uint32_t envoy;                /* WEIR_ENVOY_..., for a policy in Envoy's form */
-	uint64_t keys;                 /* that limits are to have room for in the arena */
-	bool has_store;                /* only limits in the table all the same need an arena */
+	uint64_t keys;                 /* keys that the arena must have room for */
+	bool has_store;                /* only limits that the policy keeps in the table need an arena */
 	char *text;
 	size_t length;
 	struct weir__policy_outcome outcome;
@@ -48,19 +48,19 @@ struct weir__policy_upload {
 	struct weir__audit_who who;
 };
 
-/* Copies the text. Free it with task.free. Returns NULL if there is no memory. */
+/* Copies the text. Free it with task.free. Returns NULL if memory runs out. */
 struct weir__policy_upload *weir__policy_upload_new(const char *text, size_t length, bool replaces);
 
 /* Uploads that wait, in order. */
 struct weir__policy_upload_queue;
 
 struct weir__policy_upload_queue *weir__policy_upload_queue_new(void);          /* NULL: no memory */
-void weir__policy_upload_queue_free(struct weir__policy_upload_queue *uploads); /* returns those that wait, unread */
+void weir__policy_upload_queue_free(struct weir__policy_upload_queue *uploads); /* returns waiting uploads unread */
 
 /* From any thread. Returns false if too many wait. */
 bool weir__policy_upload_queue_add(struct weir__policy_upload_queue *uploads, struct weir__policy_upload *upload);
 
-/* Runs the first upload. Returns false if there is none. If its policy is in force now, calls `put` before the upload
+/* Runs the first upload. Returns false if none waits. If its policy is in force now, calls `put` before the upload
  * returns to its worker. */
 bool weir__policy_upload_queue_do(struct weir__policy_upload_queue *uploads, struct weir_guard *guard,
 				  struct weir_table *table,

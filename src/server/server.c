@@ -1,4 +1,5 @@
-/* server.c: opens a table and sockets, starts workers, and waits for a signal to end or to hand over to the next server. */
+/* server.c: opens a table and sockets, starts workers, and waits for a signal to end or to hand over to the next
+ * server. */
 #include "server/server.h"
 
 #include <weir/clock.h>
@@ -46,8 +47,8 @@ enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
 enum {
 	REPLIES_LEAST_MS = 10000, /* workers give their clients 5 s to read the last replies */
 	THREADS_LEAST_MS = 3000,  /* the last spans may take 2 s */
-	/* A signal to all processes of a service, as systemd and terminals send it, reaches a server twice if it has a parent
-	 * that forwards it. */
+	/* systemd and terminals send a signal to all processes of a service. If the server has a parent, which forwards
+	 * it, the server gets the signal twice. */
 	TWICE_MS = 3000,
 };
 
@@ -77,11 +78,11 @@ struct server {
 	struct weir__listener *worker_listeners[WEIR__WORKERS_MAX];
 
 	struct weir__listeners inherited;
-	int pipe;   /* to the previous server; -1: there is none, or it knows that this one serves */
-	int parent; /* to the parent of all servers; -1: there is none */
+	int pipe;   /* to the previous server; -1: none, or it knows that this one serves */
+	int parent; /* to the parent of all servers; -1: none */
 	struct weir__handover handover;
 	bool is_handing, is_handed, is_retiring;
-	bool is_unreported; /* the previous server goes on, since it could not be told that this one serves */
+	bool is_unreported;                 /* the previous server continues, since reporting to it failed */
 	struct weir__mapping_state mapping; /* of the table, as it was last logged */
 	weir_ns table_seen_at;
 	weir_ns drain_until, retired_at, retire_until;
@@ -100,7 +101,8 @@ static const struct weir__setting_list *list_of(const struct weir__settings *set
 	return service == WEIR__SERVICE_RESP ? &settings->listen : &settings->http;
 }
 
-/* Whether the service needs users where other machines can connect. Every client that reaches their address may read metrics. */
+/* Whether the service needs users if other machines can connect. Metrics do not: every client that reaches their
+ * address may read them. */
 static bool needs_users(enum weir__service service)
 {
 	return service != WEIR__SERVICE_METRICS;
@@ -125,8 +127,8 @@ static uint32_t limits_for(const struct server *server)
 				0; /* + 1: the server's own limit, which counts inline limits */
 }
 
-/* The setting `keys` that makes a table of this size. Several do, because a table has whole pages: this is the one that ends in the
- * most zeros, as people write them. */
+/* The setting `keys` that makes a table of this size. Several values do, because a table has whole pages. This returns
+ * the one that ends in the most zeros, as people write them. */
 static uint64_t keys_of(const struct weir__region *region)
 {
 	const size_t size_bytes = region->size_bytes - region->arena_bytes;
@@ -148,8 +150,8 @@ static uint64_t keys_of(const struct weir__region *region)
 
 enum { MADE_SIZE = 192 };
 
-/* Attaches a table that was made for another number of limits, by an earlier policy. Returns false if it differs in something else:
- * `made` then says with what it was made, or is empty. */
+/* Attaches a table that was made for another number of limits, by an earlier policy. Returns false if it differs in
+ * something else. `made` then has the options it was made with, or is empty. */
 static bool attach_as_it_is(struct server *server, const struct weir_table_options *asked, char made[MADE_SIZE])
 {
 	const struct weir__settings *const settings = server->settings;
@@ -200,7 +202,7 @@ static bool is_private(const struct weir__settings *settings)
 	return settings->shared[0] == '\0' && settings->file[0] == '\0';
 }
 
-/* What there is to say about the table that was opened. */
+/* Guards the table's memory against truncation, and logs damage, or that the table was removed. */
 static void watch_table(struct server *server, const struct weir_table_options *options)
 {
 	struct weir__region *const region = &server->table->region;
@@ -218,8 +220,8 @@ static void watch_table(struct server *server, const struct weir_table_options *
 			table_setting(server->settings));
 }
 
-/* Unless it is set, a table that ends with the server has an arena that the policy fits. Its memory is taken only as
- * events come. A table that outlives the server has a fixed size, since later policies attach to it. */
+/* Unless its size is set, the arena of a private table is made to fit the policy. Its memory is taken only when events
+ * are stored. A table that outlives the server has a fixed size, since later policies attach to it. */
 static int size_arena(struct server *server)
 {
 	struct weir__settings *const settings = server->settings;
@@ -250,8 +252,8 @@ static int open_table(struct server *server)
 		.file = settings->file[0] != '\0' ? settings->file : NULL,
 		.overcommit = settings->overcommit == WEIR__OVERCOMMIT_TRUE,
 	};
-	/* Decides nothing: it counts inline limits, and its duration tells the recovery of a file that keys of inline limits may
-	 * stay in use for as long as a table allows. */
+	/* This limit decides nothing. It counts inline limits, and its duration makes the recovery of a file keep keys
+	 * of inline limits for as long as a table allows. */
 	static const char longest[] = "1/576460632303423488ns";
 	struct weir_message why;
 	const int error = weir_table_new(&options, &server->table, &why);
@@ -282,7 +284,7 @@ static const char *why_not(int error, const char *where)
 	return strerror(error);
 }
 
-/* Without users, every client may do everything, so the server listens on local addresses only. */
+/* Without users, every client may do everything. So the server then listens on local addresses only. */
 static int refuse_reach(struct weir__settings *settings, enum weir__service service, size_t i)
 {
 	static const char *const ports[WEIR__SERVICES] = {
@@ -418,8 +420,8 @@ static int make_holds(struct server *server)
 	return FAILED;
 }
 
-/* A connection needs a descriptor, and the usual soft limit of 1024 is low. If it cannot be raised, further clients wait until others
- * have gone. */
+/* A connection needs a descriptor, and the usual soft limit of 1024 is low. If it cannot be raised, further clients
+ * wait until others have gone. */
 static void raise_descriptors(void)
 {
 	struct rlimit limit;
@@ -631,7 +633,8 @@ static void audit(const struct server *server, const char *what, uint64_t proces
 	weir__audit_end(&line, server->log, NULL);
 }
 
-/* systemd takes the end of the process that it knows for the end of the service. It accepts this from that process. */
+/* Tells systemd the new main process. Otherwise it takes the exit of the old one for the end of the service. It accepts
+ * this message only from the process that it knows. */
 static void tell_main_process(pid_t process)
 {
 	char line[32];
@@ -640,7 +643,7 @@ static void tell_main_process(pid_t process)
 	(void)weir__notify(line);
 }
 
-/* Logged only once the other server serves, so that a reader of the log can rely on it. */
+/* Logs this only when the other server serves, so that a reader of the log can rely on it. */
 static void leave(struct server *server)
 {
 	const struct weir__settings *const settings = server->settings;
@@ -691,8 +694,8 @@ static bool is_drained(const struct server *server)
 
 /* --- until the end ---------------------------------------------------------------------------------------------- */
 
-/* Returns the next signal, or 0 after 20 ms if a hand-over or a delayed end has to be checked meanwhile, or after a second
- * to look at the table. */
+/* Returns the next signal, or 0 after 20 ms if a hand-over or a delayed end has to be checked meanwhile, or after a
+ * second to look at the table. */
 static int next_signal(const struct server *server, const sigset_t *signals)
 {
 	const struct timespec moment = { .tv_nsec = 20000000 }, second = { .tv_sec = 1 };
@@ -752,7 +755,7 @@ static void wait_for_signals(struct server *server, const sigset_t *signals)
 	}
 }
 
-/* From now on the end may take the time of the setting `drain`, but at least `least_ms`. */
+/* From now on shutting down may take the time of the setting `drain`, but at least `least_ms`. */
 static void limit_end(struct server *server, uint64_t least_ms)
 {
 	const uint64_t drain_ms = server->settings->drain_ns / 1000000;
@@ -760,7 +763,7 @@ static void limit_end(struct server *server, uint64_t least_ms)
 	weir__shutdown_guard_limit(&server->guard, drain_ms > least_ms ? drain_ms : least_ms);
 }
 
-/* Leaves paths and sockets alone that another server uses. */
+/* Does not touch paths and sockets that another server uses. */
 static void end(struct server *server)
 {
 	const bool is_others = server->is_handed || server->is_unreported || server->pipe >= 0;
@@ -775,7 +778,8 @@ static void end(struct server *server)
 		(void)weir__notify("STOPPING=1\n");
 	if (server->parent < 0)
 		weir__pid_file_end(server->settings);
-	/* Before the workers stop listening: after that, a new server may already have put its own socket there. */
+	/* Paths are removed before the workers stop listening. Later a new server may already have put its own socket
+	 * there. */
 	if (!server->is_handed)
 		weir__listeners_unlink(&server->listeners, !is_others);
 	for (uint32_t i = 0; i < server->n_workers && is_others; i++)

@@ -207,7 +207,8 @@ const struct weir__setting *weir__settings_find(const char *name, size_t length)
 	return NULL;
 }
 
-/* Both names in one place would be two values, of which one would be lost, or a list of both. */
+/* If one place used both names, one of the two values would be lost, or a list would have the items of both. So that is
+ * an error. */
 void weir__settings_note_name(struct weir__settings *settings, struct weir__setting_place place, const char *name,
 			      size_t length)
 {
@@ -315,7 +316,7 @@ static void refuse(struct weir__settings *settings, const struct weir__setting *
 	weir__settings_error(settings, place, setting->name, "\"%s\": %s", shown, right);
 }
 
-/* Whether it looks like a listen address. Whether the host exists shows when the server listens there. */
+/* Whether it looks like a listen address. The host is resolved only when the server listens there. */
 static bool is_where(const char *text, size_t length)
 {
 	const char *const colon = memrchr(text, ':', length);
@@ -400,7 +401,7 @@ static bool add_item(struct weir__settings *settings, const struct weir__setting
 	return add_to(setting->kind, list, text, length);
 }
 
-/* The word at this index, and its length; NULL: there are fewer words. */
+/* The word at this index, and its length; NULL: the index is too large. */
 static const char *choice_of(const struct weir__setting *setting, uint64_t number, size_t *ret_length)
 {
 	const char *word = setting->words;
@@ -641,7 +642,7 @@ static void read_environment(struct weir__settings *settings)
 		read_variable(settings, weir__setting_rows[i].name);
 }
 
-/* Splits --name=value, or takes the next argument as the value. Returns false if there is no value. */
+/* Splits --name=value, or takes the next argument as the value. Returns false if the value is missing. */
 static bool split_flag(int argc, char **argv, int *at, const char **ret_name, size_t *ret_length,
 		       const char **ret_value)
 {
@@ -701,7 +702,7 @@ static void refuse_unknown(struct weir__settings *settings, const char *name, si
 			     nearest.best ? "? " : "");
 }
 
-/* The last flag has no value. */
+/* Reports that the last flag has no value. */
 static void refuse_lonely(struct weir__settings *settings, const char *name, size_t length)
 {
 	const struct weir__setting_place place = { .from = WEIR__FROM_FLAG };

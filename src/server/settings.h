@@ -135,7 +135,7 @@ struct weir__settings {
 	struct weir__setting_place places[WEIR__SETTINGS]; /* where each was last set */
 	char config[WEIR__SETTING_TEXT_SIZE];              /* path of the file; empty: none */
 	struct weir__setting_place config_place;
-	/* Of the settings that were renamed: a bit of enum weir__setting_from for each place that gives it. */
+	/* For settings that were renamed: a bit of enum weir__setting_from for each place that sets it. */
 	uint8_t given_by_name[WEIR__SETTINGS_RENAMED], given_by_old_name[WEIR__SETTINGS_RENAMED];
 	bool has_policy;   /* the file has limits or other keys of a policy */
 	bool lacks_policy; /* the file has settings, but neither limits nor attributes */
@@ -157,10 +157,10 @@ bool weir__settings_read(struct weir__settings *settings, int argc, char **argv)
 /* settings_file.c: reads the file settings->config. */
 void weir__settings_read_file(struct weir__settings *settings);
 
-/* The same, from its text. Returns false if it is not YAML: to read it as a policy would only repeat that error. */
+/* The same, from its text. Returns false if it is not YAML. Reading it as a policy would only repeat that error. */
 bool weir__settings_read_text(struct weir__settings *settings, const char *text, size_t length);
 
-/* By its name, or by the one it had before. NULL: there is no such setting. */
+/* Finds a setting by its name, or by its former name. NULL: unknown name. */
 const struct weir__setting *weir__settings_find(const char *name, size_t length);
 
 /* Remembers that a setting was given by this name. It is an error if one place gives both names of a setting that was
@@ -169,7 +169,7 @@ void weir__settings_note_name(struct weir__settings *settings, struct weir__sett
 			      size_t length);
 void weir__settings_warn_of_old_names(const struct weir__settings *settings, FILE *out);
 
-/* Where the setting of this name was set. There must be such a setting. */
+/* Where the setting of this name was set. The name must be known. */
 struct weir__setting_place weir__settings_place(const struct weir__settings *settings, const char *name);
 
 /* Sets a value, or adds to a list. A list starts empty when the value comes from another kind of place than its
@@ -194,7 +194,8 @@ bool weir__settings_read_number(enum weir__setting_kind kind, const char *text, 
 void weir__settings_write_number(enum weir__setting_kind kind, uint64_t number, char *ret_text, size_t size);
 
 /* Writes the value as text, for CONFIG GET: numbers without units, durations in seconds if they are whole seconds,
- * lists with commas, users with only their names and roles, as many as fit. Returns the length, which is below WEIR__SETTING_SHOWN. */
+ * lists with commas, users with only their names and roles, as many as fit. Returns the length, which is below
+ * WEIR__SETTING_SHOWN. */
 enum { WEIR__SETTING_SHOWN = 2560 };
 size_t weir__settings_show(const struct weir__settings *settings, const struct weir__setting *setting,
 			   char ret_text[WEIR__SETTING_SHOWN]);

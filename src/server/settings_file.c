@@ -27,7 +27,7 @@ static bool is_word(const struct weir__node *node, const char *word)
 	return node->kind == WEIR__NODE_TEXT && weir__slice_is(node->text, word);
 }
 
-/* What YAML takes for null. An unquoted # begins a comment, which leaves an empty value. */
+/* Whether YAML takes this for null. An unquoted # begins a comment, which leaves an empty value. */
 static bool is_nothing(const struct weir__node *node)
 {
 	return node->kind == WEIR__NODE_TEXT && !node->is_quoted &&
@@ -306,7 +306,7 @@ static void refuse_unknown(struct weir__settings *settings, const struct weir__n
 			     key->text.at, names);
 }
 
-/* The keys of a policy are left to the policy loader: only their presence is noted. */
+/* The policy loader reads the keys of a policy. Here only their presence is noted. */
 static void read_setting(struct weir__settings *settings, const struct weir__node *node)
 {
 	const struct weir__setting *const setting = weir__settings_find(node->key->text.at, node->key->text.n);

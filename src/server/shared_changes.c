@@ -1,4 +1,4 @@
-/* shared_changes.c: stores changes of limits in Redis, and applies those of other servers. */
+/* shared_changes.c: stores changes of limits in Redis, and applies changes of other servers. */
 #include "server/shared_changes.h"
 
 #include <inttypes.h>
@@ -73,14 +73,14 @@ struct weir__shared_changes {
 
 /* --- queries ----------------------------------------------------------------------------------------------------- */
 
-/* What a reply said. */
+/* The content of a reply. */
 struct reply {
 	struct weir__shared_changes *changes;
 	bool is_good;
 	bool leaves;           /* the error says that another server is the primary */
 	char why[ERROR_SHOWN]; /* an error of Redis */
 	uint64_t version, at_ms;
-	/* Of the changes that were read, names and versions, so that those which Redis has lost are found. */
+	/* Names and versions of the changes that were read, to find changes that Redis has lost. */
 	struct known {
 		char name[WEIR__REDIS_CHANGE_NAME];
 		uint64_t version;
@@ -114,7 +114,7 @@ struct script {
 	take_reply *take;
 	weir_ns budget;
 	bool is_once; /* see struct weir__redis_query */
-	bool is_last; /* also when the thread is to stop */
+	bool is_last; /* also while the thread is stopping */
 };
 
 static struct weir__resp_slice slice_of(const char *text)
@@ -159,7 +159,7 @@ static bool run_script(struct weir__shared_changes *changes, const struct script
 	return reply->is_good;
 }
 
-/* Errors of Redis are reported once each. That it cannot be reached is reported by redis_log.h. */
+/* Reports each error of Redis once. redis_log.h reports that Redis cannot be reached. */
 static void tell_error(struct weir__shared_changes *changes, const char *error)
 {
 	if (strcmp(changes->error, error) == 0)
@@ -379,8 +379,8 @@ static void take_version(struct weir__redis_query *query, const struct weir__res
 		(void)snprintf(reply->why, sizeof(reply->why), "unexpected reply from Redis");
 }
 
-/* Tells Redis which policy this server runs. Reads the changes if there are new ones, or if the policy is new, for it
- * then lacks those that were made before. Returns whether Redis knows the policy; if not, ret_reply says why. */
+/* Tells Redis which policy this server runs. Reads the changes if there are new ones, or if the policy is new and lacks
+ * earlier changes. Returns whether Redis knows the policy; if not, ret_reply says why. */
 static bool beat(struct weir__shared_changes *changes, struct reply *ret_reply)
 {
 	const uint64_t policies = weir_guard_changes(changes->guard); /* first: a policy that comes now is seen later */
@@ -411,7 +411,8 @@ static bool beat(struct weir__shared_changes *changes, struct reply *ret_reply)
 	return true;
 }
 
-/* A server that ends says so, so that a server that starts with the next policy finds the old one at its end. */
+/* Tells Redis that this server ends, so that a server that starts with the next policy sees that the old policy is not
+ * in use any more. */
 static void leave(struct weir__shared_changes *changes)
 {
 	static const char text[] = "return redis.call('ZREM', KEYS[1], ARGV[1])\n";
@@ -447,7 +448,7 @@ static bool refuse(struct weir__shared_change *change, enum weir__error_number e
 	return weir__refusal_set(&change->refusal, error, why);
 }
 
-/* Returns false after a refusal. */
+/* Returns false if the change was rejected. */
 static bool store(struct weir__shared_changes *changes, struct weir__shared_change *change, struct reply *reply)
 {
 	char field[FIELD_SIZE], limit[WEIR_LIMIT_TEXT_MAX], most[16];
@@ -577,7 +578,7 @@ struct weir__shared_changes *weir__shared_changes_new(const struct weir__redis_u
 	return NULL;
 }
 
-/* Changes that still wait return unmade. */
+/* Changes that still wait return without effect. */
 void weir__shared_changes_free(struct weir__shared_changes *changes)
 {
 	struct weir__shared_change *change;
@@ -606,7 +607,7 @@ static void free_change(struct weir__task *task)
 	free(task);
 }
 
-/* The change is back in the mailbox of its worker: its request is done. */
+/* Called when the change is back in the mailbox of its worker. Its request is done. */
 static void returned(struct weir__task *task)
 {
 	struct weir__shared_change *const change = (void *)task;
@@ -617,7 +618,7 @@ static void returned(struct weir__task *task)
 		task->free(task);
 }
 
-/* The change goes on, and is freed when it returns. */
+/* The change continues, and is freed when it returns. */
 static bool cancel(struct weir__request *request)
 {
 	struct weir__change_request *const of = (struct weir__change_request *)(void *)request;

@@ -1,9 +1,8 @@
 /* shared_changes.h: changes of limits that reach all servers of a store, and the thread that stores and applies them.
  *
- * Once in less than a second the thread tells Redis which policy this server runs, and reads the changes made under it
- * if there are new ones. A change that a client requests here is first stored, then applied here. Workers do not wait:
- * a change is a task that returns to its worker's mailbox.
- * The reasons are in docs/internals/redis.md. */
+ * More than once a second the thread tells Redis which policy this server runs, and reads new changes made under it. A
+ * change that a client requests here is first stored, then applied here. Workers do not wait: a change is a task that
+ * returns to its worker's mailbox. The reasons are in docs/internals/redis.md. */
 #ifndef WEIR_SERVER_SHARED_CHANGES_H
 #define WEIR_SERVER_SHARED_CHANGES_H
 
@@ -44,12 +43,12 @@ struct weir__change_request {
 };
 
 /* Checks a change that a client requests for all servers, and prepares its request. The protocol then sets
- * request.write and sends it. Returns false, and the refusal, if the limit cannot be changed so. */
+ * request.write and sends it. Returns false, and the reason, if the limit cannot be changed this way. */
 bool weir__change_request_init(struct weir__change_request *request, struct weir__context *context,
 			       struct weir__client *client, const struct weir__audit_who *who, const char *name,
 			       size_t length, const struct weir_limit *to, struct weir__refusal *ret_refusal);
 
-/* The request moves, and is done when the change is made or refused. Returns false, and the refusal, if too many
+/* The request moves, and is done when the change is made or rejected. Returns false, and the reason, if too many
  * wait. */
 bool weir__change_request_send(struct weir__change_request *request, struct weir__refusal *ret_refusal);
 

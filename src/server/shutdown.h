@@ -1,8 +1,8 @@
 /* shutdown.h: ends the process when its orderly end, or its start, takes too long or is interrupted.
  *
  * The main thread waits for signals only while the server serves. During the start and the end it may wait for a file
- * system that does not answer, or join a thread that does. A guard is a thread that waits for signals meanwhile. Tables
- * survive such an end, as they survive a kill. */
+ * system that hangs, or join a thread that does. A guard is a thread that waits for signals meanwhile. Tables survive
+ * such an end, as they survive a kill. */
 #ifndef WEIR_SERVER_SHUTDOWN_H
 #define WEIR_SERVER_SHUTDOWN_H
 
@@ -16,14 +16,14 @@ struct weir__log;
 struct weir__shutdown_guard {
 	struct weir__log *log;
 	const char *on_signal;  /* what the log says if a signal ended the process */
-	uint64_t deaf_until_ms; /* signals before this belong to the one that came first */
+	uint64_t deaf_until_ms; /* earlier signals count as copies of the first one */
 	_Atomic uint64_t until_ms;
 	_Atomic bool is_over;
 	pthread_t thread;
 	bool is_running;
 };
 
-/* Blocks SIGTERM, SIGINT and a signal of its own in this thread, and in all that it starts from then on. */
+/* Blocks SIGTERM, SIGINT and the guard's own signal in this thread, and in all threads that it starts from then on. */
 void weir__shutdown_block_signals(void);
 
 /* After deaf_ms, SIGTERM and SIGINT end the process at once, with exit status 1. Does nothing if a thread cannot be
@@ -34,7 +34,7 @@ void weir__shutdown_guard_start(struct weir__shutdown_guard *guard, struct weir_
 /* Ends the process in the same way unless the guard stops within this time. Replaces the time that was set before. */
 void weir__shutdown_guard_limit(struct weir__shutdown_guard *guard, uint64_t within_ms);
 
-/* Signals wait for the main thread again. */
+/* Stops the guard. The main thread receives signals again. */
 void weir__shutdown_guard_stop(struct weir__shutdown_guard *guard);
 
 #endif

@@ -1,4 +1,4 @@
-/* stores.c: Redis, with a fallback in front of it, and in front of that the limits whose state is in the table. */
+/* stores.c: makes the store of a worker from three layers: routes for limits in the table, a fallback, and Redis. */
 #include "server/stores.h"
 
 #include <stdlib.h>
@@ -129,7 +129,7 @@ static bool has_any_in_table(void *guard)
 	return weir__guard_has_table_store(guard);
 }
 
-/* Without a policy no limit says where its state is. NULL: no memory; the store behind is then freed. */
+/* Adds routes for limits in the table, which only a policy names. NULL: no memory, and the store behind was freed. */
 static struct weir__store *add_routes(struct weir__store *store, struct weir_table *table, struct weir_guard *guard)
 {
 	const struct weir__routed_options options = { .store = store,

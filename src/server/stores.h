@@ -26,7 +26,7 @@ int weir__stores_new(struct weir__settings *settings, struct weir_table *table, 
 void weir__stores_free(struct weir__stores *stores); /* NULL is allowed */
 
 /* The store of one worker. Its loop is woken when there are replies to collect. The guard has the rules of limits;
- * NULL: there is no policy. Returns NULL if there is no memory. */
+ * NULL: without a policy. Returns NULL if memory runs out. */
 struct weir__store *weir__stores_open(struct weir__stores *stores, uint32_t worker, struct weir_guard *guard,
 				      struct weir__loop *loop);
 

@@ -1,4 +1,4 @@
-/* user_reload.c: replaces the users, and the thread that reads them. */
+/* user_reload.c: the thread that reads the users again, and how they are replaced. */
 #include "server/user_reload.h"
 
 #include <weir/clock.h>
@@ -150,7 +150,7 @@ static bool is_same(const struct weir__users *a, const struct weir__users *b)
 	return is_same;
 }
 
-/* `before` is how many users there were. `why_not` is why nothing changed, or NULL. */
+/* `before` is the former number of users. `why_not` is why nothing changed, or NULL. */
 static void audit(const struct weir__user_reload *user_reload, size_t before, const char *why_not)
 {
 	const struct weir__audit_who nobody = weir__audit_system("file");

@@ -1,9 +1,9 @@
-/* user_reload.h: the current users. They are read again when the configuration file changes, and on request. So is the
- * template of denials.
+/* user_reload.h: the current users. They are read again when the configuration file changes, and on request, together
+ * with the template of denials.
  *
- * Workers share the current list. Each replaces its reference between requests when it is notified of a change. A file with any error
- * outside of its limits changes nothing. Neither does one without users, if there were any: it may be in the middle of
- * being written. */
+ * Workers share the current list. Each replaces its reference between requests when it is notified of a change. A file
+ * with any error outside of its limits changes nothing. A file without users changes nothing either, if there were
+ * users before: the file may be only half written. */
 #ifndef WEIR_SERVER_USER_RELOAD_H
 #define WEIR_SERVER_USER_RELOAD_H
 
@@ -17,14 +17,14 @@ struct weir__denial_body;
 struct weir__user_reload *weir__user_reload_new(const struct weir__settings *settings,
 						struct weir__denial_body *denial_body);
 
-/* Begins to watch the file, if there is one, and will wake the workers of the balancer. Returns false if there is no
- * thread, no descriptor or no memory. */
+/* Begins to watch the configuration file, if the server has one. Changes wake the workers of the balancer. Returns
+ * false if it cannot get a thread, a descriptor or memory. */
 bool weir__user_reload_start(struct weir__user_reload *user_reload, struct weir__accept_balancer *balancer);
 
-/* To be called when all workers have ended. NULL is allowed. */
+/* Call it when all workers have ended. NULL is allowed. */
 void weir__user_reload_free(struct weir__user_reload *user_reload);
 
-/* Requests a reload of the file, from any thread; does not wait. */
+/* Requests a reload of the file, from any thread. Does not wait. */
 void weir__user_reload_reload(struct weir__user_reload *user_reload);
 
 /* Increases when users change. */

@@ -1,10 +1,10 @@
 /* worker.c: the connections of one thread.
  *
  * All reads go through one buffer of the worker, and so do all writes: an idle connection has no buffer. A connection
- * keeps only the rest of an incomplete request and replies that the client does not take yet. A client that sends a
- * long pipeline before it reads still gets its replies buffered, up to a bound. From there on nothing is read from it
- * until it takes some, and a client that takes nothing for long is closed, without harm to others. Nothing is read
- * while a request waits either, since replies keep the order of requests. */
+ * keeps only the rest of an incomplete request and replies that the client does not take yet. If a client sends a long
+ * pipeline before it reads, its replies are buffered up to a bound. Beyond that nothing is read from it until it reads
+ * some replies. A client that reads nothing for long is closed, and other clients are not affected. While a request
+ * waits, nothing is read either, since replies keep the order of requests. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ enum {
 static const weir_ns stall_ns = 30000000000;  /* default of the option */
 static const weir_ns late_ns = 10000000000;   /* default of the option */
 static const weir_ns drain_ns = 5000000000;   /* for clients to take their last replies */
-static const weir_ns drain_look_ns = 1000000; /* how often to check whether these have arrived */
+static const weir_ns drain_look_ns = 1000000; /* how often to check whether the replies have arrived */
 
 const struct weir__protocol_handler *const weir__protocol_handlers[WEIR__PROTOCOLS] = {
 	[WEIR__PROTOCOL_RESP] = &weir__protocol_resp, [WEIR__PROTOCOL_HTTP] = &weir__protocol_http
@@ -109,7 +109,7 @@ void weir__worker_join(struct weir__worker *worker, struct weir__connection *con
 	count_connection(worker, connection, 1);
 }
 
-/* The first request of a client is done. */
+/* Called when the first request of a client is done. */
 static void note_ready(void *worker_, struct weir__client *client)
 {
 	struct weir__connection *const connection = (struct weir__connection *)(void *)client;
@@ -190,8 +190,8 @@ static void note_behind(struct weir__worker *worker, struct weir__connection *co
 	connection->is_behind = is_behind;
 }
 
-/* Records how long the replies took: from asked_at if a request waited, else from when the loop returned. A request
- * that waits from now on counts from here. */
+/* Records the duration of requests: since asked_at if a request waited, else since the loop returned. A request that
+ * waits from now on is measured from here. */
 static void note_answers(struct weir__worker *worker, struct weir__connection *connection, size_t length)
 {
 	struct weir__limit_stats *const stats = worker->context.stats;
@@ -263,7 +263,7 @@ static enum reading read_once(struct weir__worker *worker, struct weir__connecti
 		return READ_ALL;
 	if (n == -EINTR)
 		return READ_SOME;
-	if (n == 0 && weir__output_waiting(&connection->output) > 0) { /* it has sent all, but not read all */
+	if (n == 0 && weir__output_waiting(&connection->output) > 0) { /* it has finished sending, but not reading */
 		connection->client.is_leaving = true;
 		return READ_ALL;
 	}
@@ -303,9 +303,9 @@ static bool answer_unread(struct weir__worker *worker, struct weir__connection *
 	       keep_unread(connection, worker->in + used, n - used);
 }
 
-/* The first request waits for a limit (WAIT), maybe for long: the client may leave before. While the store decides whether
- * it has to wait, a client that has sent all gets its reply. A barrier is not always the last request: a protocol error
- * may follow it. */
+/* Whether the first request waits for a limit (WAIT), which may take long, so that the client may leave before. A
+ * client that has finished sending still gets its reply while the store decides whether it must wait. A barrier is not
+ * always the last request: a protocol error may follow it. */
 static bool may_wait_long(const struct weir__connection *connection)
 {
 	const struct weir__request *const first = connection->client.first;
@@ -338,7 +338,7 @@ static void hear(struct weir__worker *worker, struct weir__connection *connectio
 }
 
 /* A connection with requests left has its next turn as soon as its output is empty, which may be at once. Returns false
- * if the connection is to be closed. */
+ * if the connection must be closed. */
 static bool send_and_go_on(struct weir__worker *worker, struct weir__connection *connection)
 {
 	if (!send_waiting(worker, connection))
@@ -353,7 +353,7 @@ static bool send_and_go_on(struct weir__worker *worker, struct weir__connection 
 	       weir__worker_is_waiting(connection);
 }
 
-/* Discards what a client sends after its last reply. Returns false at the end of it. */
+/* Discards what a client sends after its last reply. Returns false when the client has finished sending. */
 static bool pass_over(struct weir__worker *worker, const struct weir__connection *connection)
 {
 	for (int turn = 0; turn < READS_A_TURN; turn++) {
@@ -401,7 +401,7 @@ static void serve(struct weir__worker *worker, struct weir__connection *connecti
 		weir__worker_close(worker, connection);
 		return;
 	}
-	/* A store mostly replies before the client sends more. So the loop's events are not changed for that wait: if
+	/* Usually a store replies before the client sends more. So the loop's events are not changed for that wait: if
 	 * the client does send first, the event that follows (was_waiting) changes them. */
 	if (was_waiting || !weir__worker_is_waiting(connection) || may_wait_long(connection))
 		hear(worker, connection);
@@ -468,7 +468,7 @@ static bool is_listener(const struct weir__worker *worker, const void *what)
 	return one >= listeners && one < listeners + worker->options.n_listeners;
 }
 
-/* Does not shut the sockets down: another server listens there, and their backlogs are its own. */
+/* Does not shut the sockets down: another server listens there, and their backlogs belong to it. */
 static void leave_listeners(struct weir__worker *worker)
 {
 	for (size_t i = 0; i < worker->options.n_listeners; i++)
@@ -492,8 +492,8 @@ static void stop_listening(struct weir__worker *worker)
 	}
 }
 
-/* Runs some of what a client has sent. Returns true if nothing is left and all replies are sent, or if the connection
- * is lost. */
+/* Runs some of the requests that a client has sent. Returns true if none is left and all replies are sent, or if the
+ * connection is lost. */
 static bool answer_last(struct weir__worker *worker, struct weir__connection *connection, bool *ret_is_lost)
 {
 	enum reading reading = READ_ALL;
@@ -512,7 +512,8 @@ static bool answer_last(struct weir__worker *worker, struct weir__connection *co
 	return true;
 }
 
-/* Takes one step towards the end of a connection, so that all get their turns. Returns true if it can be closed. */
+/* Takes one step towards the end of a connection, so that all connections get their turns. Returns true if it can be
+ * closed. */
 static bool finish(struct weir__worker *worker, struct weir__connection *connection)
 {
 	bool is_lost;
@@ -564,7 +565,7 @@ static void drain(struct weir__worker *worker)
 			(void)weir__loop_wait(&worker->loop, -1, events);
 		}
 	}
-	/* The clients are gone, but stores complete their requests. */
+	/* All clients are disconnected, but the store still completes their requests. */
 	while (worker->context.n_in_flight > 0 || weir__waiting_n(worker->context.waiting) > 0) {
 		weir__loop_set_alarm(&worker->loop, drain_look_ns);
 		(void)weir__loop_wait(&worker->loop, -1, events);

@@ -14,7 +14,7 @@
 
 enum { WEIR__LISTENERS_MAX = 16 /* of each service */ };
 
-/* What is served at an address. */
+/* The service at an address. */
 enum weir__service {
 	WEIR__SERVICE_RESP,
 	WEIR__SERVICE_HTTP,
@@ -36,7 +36,7 @@ static inline const char *weir__service_word(enum weir__service service)
 struct weir__listener {
 	int socket;
 	enum weir__service service;
-	bool is_lent; /* another program listens again when this one stops: do not shut the socket down */
+	bool is_lent; /* another program owns the socket and keeps listening: do not shut it down */
 };
 
 struct weir__accept_balancer;
@@ -67,7 +67,7 @@ struct weir__worker_options {
 	uint64_t idle_ns[WEIR__PROTOCOLS]; /* closes a connection that is silent this long; 0: never */
 	size_t output_max;                 /* bytes of buffered replies at which a connection gets no more; 0: 16 MiB */
 	size_t client_memory;              /* bytes of all buffers of its connections together; 0: 64 MiB */
-	uint64_t stall_ns;         /* closes a client that reads its buffered replies too slowly this long; 0: 30 s */
+	uint64_t stall_ns;         /* closes a client that reads buffered replies too slowly for this long; 0: 30 s */
 	uint64_t late_ns;          /* deadline of a request from its first byte, or of a new connection; 0: 10 s */
 	struct weir__holds *holds; /* of all workers; NULL: no room for holds */
 	struct weir__auth_limit *auth_limit;
@@ -88,15 +88,15 @@ struct weir__worker;
 /* Starts a thread. Returns 0 or an errno. */
 int weir__worker_start(const struct weir__worker_options *options, struct weir__worker **ret_worker);
 
-/* It serves on, but /readyz reports that it is about to end. */
+/* The worker continues to serve, but /readyz reports that it is about to end. */
 void weir__worker_retire(struct weir__worker *worker);
 
-/* Begins to end the worker: it takes connections that have arrived, but no more, denies requests that wait for a limit,
- * replies to what was sent, for some seconds at most, and closes. */
+/* Begins to end the worker. It accepts the connections that have arrived, but no more. It denies requests that wait for
+ * a limit, replies to requests that were sent, for some seconds at most, and closes its connections. */
 void weir__worker_end(struct weir__worker *worker);
 
 /* Stops listening, since another server listens at the same sockets: the sockets and their backlogs are left as they
- * are. Existing connections are served on. HTTP responses tell clients to close them. */
+ * are. It continues to serve existing connections. HTTP responses tell clients to close them. */
 void weir__worker_leave(struct weir__worker *worker);
 
 /* Whether it has stopped listening. */

@@ -12,7 +12,7 @@
 #include "server/address_counts.h"
 #include "server/connection.h"
 
-static const weir_ns pause_ns = 100000000; /* how long accepting pauses when there is no room */
+static const weir_ns pause_ns = 100000000; /* how long accepting pauses when the server is full */
 
 void weir__worker_hear_listeners(struct weir__worker *worker, bool hear)
 {
@@ -79,7 +79,8 @@ static void pause_accepting(struct weir__worker *worker)
 	worker->accept_at = worker->now + pause_ns;
 }
 
-/* A connection may wait that cannot be accepted. `error` is the errno of accept, or 0: all workers are full. */
+/* Logs that accepting pauses, although connections may wait. `error` is the errno of accept, or 0: all workers are
+ * full. */
 static void tell_of_pause(struct weir__worker *worker, int error)
 {
 	const struct weir__worker_options *const options = &worker->options;
@@ -137,8 +138,8 @@ static bool count_address(struct weir__worker *worker, struct weir__accepted *ac
 }
 
 /* A full worker accepts for the others, since the kernel does not know which of them has room. When all are full, or
- * descriptors or memory run out, accepting pauses, and open connections are served on. It resumes when a connection of
- * this worker closes. It also resumes after pause_ns, since another worker or process may have made room by then. */
+ * descriptors or memory run out, accepting pauses, and open connections are still served. It resumes when a connection
+ * of this worker closes. It also resumes after pause_ns, since another worker or process may have made room by then. */
 void weir__worker_accept(struct weir__worker *worker, const struct weir__listener *listener, uint32_t most)
 {
 	struct weir__accepted accepted;

@@ -1,7 +1,8 @@
 /* worker_memory.c: bounds the memory of all connections of a worker together.
  *
- * Half of client_memory is free to use. Beyond it, back-pressure begins: a client with more than a few replies to read
- * gets no more until it reads. Beyond all of it, the largest clients are closed, as by maxmemory-clients of Redis. */
+ * Half of client_memory is free to use. Above that half, back-pressure begins: a client with more than a few unread
+ * replies gets no more until it reads. Above client_memory, the largest clients are closed, as by maxmemory-clients of
+ * Redis. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -35,7 +36,7 @@ static void tell(struct weir__worker *worker, size_t bytes)
 		options->client_memory, bytes, before);
 }
 
-/* The memory is freed at once. The connection stays until the loop has no event of it any more. */
+/* The memory is freed at once. The connection stays until the loop has no more events for it. */
 static void evict(struct weir__worker *worker, struct weir__connection *connection)
 {
 	tell(worker, connection->memory.bytes);

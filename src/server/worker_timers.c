@@ -16,8 +16,8 @@ static weir_ns idle_at(const struct weir__worker *worker, size_t protocol)
 	return weir__add_saturating(ring->next->active_at, idle_ns + idle_ns / WEIR__IDLE_PARTS);
 }
 
-/* A client that waits for the server is not idle. Neither is one that does not read its replies: stall_ns is for that.
- * Returns when to look next. */
+/* Closes idle connections. A client that waits for the server is not idle. A client that does not read its replies is
+ * not idle either: stall_ns is for that. Returns when to look next. */
 static weir_ns end_idle(struct weir__worker *worker, size_t protocol)
 {
 	weir_ns at;
@@ -40,8 +40,9 @@ static weir_ns late_at(const struct weir__worker *worker)
 	return weir__add_saturating(worker->begun.later->begun_at, worker->options.late_ns);
 }
 
-/* A client that sends a request slowly would hold its memory forever. One that sends none would hold a connection. While
- * the server does not read from it, because it does not read its replies, the rest of its request is not late. */
+/* Closes late connections. A client that sends a request slowly would hold its memory forever, and a client that sends
+ * none would hold a connection. A request is not late while the server does not read it because the client does not
+ * read its replies. */
 static void end_late(struct weir__worker *worker)
 {
 	while (late_at(worker) <= worker->now) {
@@ -68,9 +69,9 @@ void weir__worker_pace(const struct weir__worker *worker, struct weir__connectio
 	connection->unsent = weir__net_unsent(connection->socket);
 }
 
-/* Whether the client has read too little since paced_at, of replies that are buffered or that the kernel has. What the
- * kernel takes does not tell: it takes nothing until a third of its buffer is free, which may be megabytes. What the
- * other side has acknowledged does. */
+/* Whether the client has read too little since paced_at, of replies that are buffered or that the kernel has. Bytes
+ * that the kernel takes do not show that: it takes nothing until a third of its buffer is free, which may be megabytes.
+ * So this counts the bytes that the peer has acknowledged. */
 static bool reads_too_slowly(const struct weir__worker *worker, const struct weir__connection *connection)
 {
 	const uint64_t elapsed_ns = worker->now - connection->paced_at;
@@ -81,8 +82,8 @@ static bool reads_too_slowly(const struct weir__worker *worker, const struct wei
 	return now > 0 && (before < now || before - now < least);
 }
 
-/* A client that reads its buffered replies slower than WEIR__READ_RATE_LEAST is gone, stuck, or there to hold
- * memory. */
+/* Closes stalled connections. A client that reads its buffered replies slower than WEIR__READ_RATE_LEAST is gone,
+ * stuck, or an attacker that holds memory. */
 static void end_stalled(struct weir__worker *worker)
 {
 	const weir_ns patience = worker->options.stall_ns;

@@ -1,13 +1,14 @@
 /* worker_users.c: the users that a worker knows, and what happens to connections when they change.
  *
- * As with ACL LOAD in Redis, connections of a user that is gone, or has another password, prefix or roles, are closed; others
- * notice nothing. Over HTTP each request authenticates itself, so no connection has to be closed. */
+ * As with ACL LOAD in Redis, connections of a user that is gone, or has another password, prefix or roles, are closed.
+ * Other connections are not affected. Over HTTP each request authenticates itself, so no connection has to be
+ * closed. */
 #include <string.h>
 
 #include "server/connection.h"
 #include "server/user_reload.h"
 
-/* The user as which a connection goes on. NULL: it is to be closed. */
+/* The user of the connection from now on. NULL: the connection must be closed. */
 static const struct weir__user *still(const struct weir__users *users, const struct weir__user *before)
 {
 	const struct weir__user *const now = weir__users_find(users, before->name, strlen(before->name));
@@ -18,8 +19,8 @@ static const struct weir__user *still(const struct weir__users *users, const str
 		       NULL;
 }
 
-/* Starts the deadline of a connection that must authenticate now, and ends the deadline of others. An incomplete request gets a
- * new deadline with its next bytes. */
+/* Starts the deadline of a connection that must authenticate now, and ends the deadline of others. An incomplete
+ * request gets a new deadline with its next bytes. */
 static void watch_unauthenticated(struct weir__worker *worker, struct weir__connection *connection)
 {
 	if (connection->protocol != &weir__protocol_resp || connection->is_finished)

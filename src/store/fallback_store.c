@@ -1,4 +1,4 @@
-/* fallback_store.c: decides with a table what the store behind did not decide. */
+/* fallback_store.c: decides with a table when the store behind has not decided. */
 #include "store/fallback_store.h"
 
 #include <stdatomic.h>
@@ -67,7 +67,7 @@ static uint64_t most_of(const struct weir_table_limit *of)
 	return weir__limit_is_bucket(&limit) ? limit.burst : limit.count;
 }
 
-/* A limit that has fewer units than there are servers still allows one unit at each of them. */
+/* If a limit has fewer units than there are servers, each server still allows one unit. */
 static uint64_t scale_of(const struct weir_table_limit *limit, uint32_t nodes)
 {
 	return weir__min(nodes, most_of(limit));
@@ -103,8 +103,8 @@ static void find_limits(struct fallback *fallback, const struct weir__store_requ
 	}
 }
 
-/* A verdict of the mirror, in units of the claim. A cost above this server's share may be allowed by the store, which may
- * be back soon. */
+/* A verdict of the mirror, in units of the claim. A cost above this server's share may be allowed by the store, which
+ * may be back soon. */
 static void unscale(struct weir_verdict *verdict, const struct weir_claim *claim, uint64_t scale)
 {
 	if (scale <= 1)
@@ -168,9 +168,9 @@ static void take(const struct fallback *fallback, const struct here *here, const
 		unscale(&ret_verdicts[i], &claims[i], here->scales[i]);
 }
 
-/* Takes one unit of a smooth bucket whose burst is below the number of servers, `cost`. The bucket must be full. It then
- * lacks more than its burst, so that each server gets its part of the rate. More than 60 s of that would be taken for a
- * clock that went back. */
+/* Takes one unit of a smooth bucket whose burst is below the number of servers, `cost`. The bucket must be full. Its
+ * usage then exceeds its burst, so that each server gets its part of the rate. Usage of more than 60 s beyond the burst
+ * would be taken for a clock that went back. */
 static struct weir_verdict take_beyond_burst(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
 {
 	struct weir_verdict verdict = weir_step_take(plan, state, now, plan->most);
@@ -222,8 +222,8 @@ static struct weir_verdict take_up_to(struct weir_table *table, const struct wei
 	return verdict;
 }
 
-/* A charge is undone where it was made. Of a charge of the store, nothing is given back here. Neither is of one that the
- * store has got since: the mirror then has what the store said, with the charge counted once. */
+/* A charge is undone where it was made. A charge in the store is not given back here. Neither is a deferred charge that
+ * the store has received since: the mirror then holds the store's state, which counts the charge once. */
 static void undo(const struct fallback *fallback, const struct here *here, const struct weir__store_request *request,
 		 struct weir_verdict *ret_verdict)
 {
@@ -384,8 +384,8 @@ static void decide_without(struct fallback *fallback, struct weir__store_request
 
 /* --- with the store ---------------------------------------------------------------------------------------------- */
 
-/* Whether no later reply has been seen. Replies to several workers may be handled in another order than that in which
- * the store decided. A difference that no such delay explains is another clock, of a store that has moved. */
+/* Whether no later reply has been seen. Workers may handle replies in a different order than the store decided them. A
+ * difference that such a delay cannot explain means another clock, of a store that has moved. */
 static bool is_latest(const struct fallback *fallback, weir_ns decided_at)
 {
 	weir_ns seen = atomic_load_explicit(&fallback->shared->decided_at, memory_order_relaxed);
@@ -404,8 +404,8 @@ static weir_ns collected_at(struct fallback *fallback)
 	return fallback->collected_at;
 }
 
-/* Writes what the store said into the mirror of each claim. If that may be without charges that this server knows of, it
- * is only written where it says that more is used. */
+/* Writes the store's state into the mirror of each claim. If that state may lack charges that this server knows of, it
+ * is written only where it has more usage. */
 static void mirror(struct fallback *fallback, const struct weir__store_request *request)
 {
 	struct weir__store *const store = fallback->options.store;
@@ -439,7 +439,7 @@ static bool has_rules(struct fallback *fallback, const struct weir__store_reques
 	return true;
 }
 
-/* The fallback decides if the store has not, and every limit has a rule. */
+/* Finishes a request. The fallback decides it if the store has not, and every limit has a rule. */
 static void finish(struct fallback *fallback, struct weir__store_request *request)
 {
 	if (request->outcome == WEIR__STORE_DECIDED)

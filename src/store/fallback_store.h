@@ -4,10 +4,10 @@
  * limit, `local` decides with a different limit. Units that this server allows while the store was certainly not called
  * are charged to the store later.
  *
- * For `share`, the limit of the table is a mirror of the limit in the store. Each reply of the store overwrites the key.
- * Without the store, a unit costs this server as many units of the mirror as there are servers. So the share starts from
- * what the store last said, and nothing starts it over.
- * The reasons are in docs/internals/redis.md. */
+ * For `share`, the limit of the table is a mirror of the limit in the store. Each reply of the store overwrites the
+ * key. Without the store, a unit costs this server as many units of the mirror as there are servers. So the share
+ * starts from the last state that the store reported, and an outage does not reset it. The reasons are in
+ * docs/internals/redis.md. */
 #ifndef WEIR_STORE_FALLBACK_STORE_H
 #define WEIR_STORE_FALLBACK_STORE_H
 
@@ -18,7 +18,7 @@ enum weir__fallback_mode {
 	WEIR__FALLBACK_OPEN,
 	WEIR__FALLBACK_CLOSED,
 	WEIR__FALLBACK_LOCAL,
-	WEIR__FALLBACK_NONE, /* requests with such a limit stay undecided: they complete as the store left them */
+	WEIR__FALLBACK_NONE, /* requests with such a limit stay undecided, with the store's error */
 };
 
 struct weir__fallback_rule {
@@ -27,7 +27,7 @@ struct weir__fallback_rule {
 	weir_ns budget;                       /* how long a decision waits for the store */
 };
 
-/* What the fallbacks of all workers of a process share. Starts as all zero. */
+/* State that the fallbacks of all workers of a process share. Starts as all zero. */
 struct weir__fallback_shared {
 	_Atomic weir_ns decided_at; /* of the latest reply, by the store's clock */
 	/* By the table's clock: */

@@ -8,7 +8,7 @@
 
 enum { SPARE_MOST = 16, ROOM_LEAST = WEIR_TABLE_CLAIMS_MAX };
 
-static const weir_ns no_memory_ns = 1000000000; /* retry_after of a request that there was no memory for */
+static const weir_ns no_memory_ns = 1000000000; /* retry_after of a request that is denied because memory ran out */
 
 enum stage {
 	EACH,    /* each claim by itself */
@@ -23,8 +23,8 @@ struct split {
 	struct weir__store_request *whole;
 	struct split *next_spare;
 	enum stage stage;
-	/* Of claims decided together: a bit for each that is in the table, as of when it was submitted, since the rules may
-	 * change meanwhile. */
+	/* For claims decided together, a bit for each claim that was in the table when the request was submitted. The
+	 * rules may change meanwhile. */
 	uint32_t in_table;
 	weir_ns charged_at; /* by the table's clock */
 	uint32_t room;      /* claims */
@@ -151,8 +151,8 @@ static uint32_t first_like(const struct weir__store_request *request, uint32_t i
 	return i;
 }
 
-/* As the table counts a decision of its own: all limits if it is allowed, otherwise those that denied. A departure is
- * counted by its caller. */
+/* Counts as the table does for its own decisions: for all limits if the request is allowed, else for limits that
+ * denied. The caller counts a departure. */
 static void count(const struct split *split, bool is_allowed)
 {
 	const struct weir__store_request *const whole = split->whole;
@@ -251,7 +251,7 @@ static struct weir_verdict not_asked(const struct weir_claim *claim)
 	return (struct weir_verdict){ .allowed = true, .limit = most, .remaining = most };
 }
 
-/* The store behind has decided its part. */
+/* Call it when the store behind has decided its part. */
 static void finish(struct split *split)
 {
 	const struct weir__store_request *const part = &split->part;
@@ -314,7 +314,7 @@ static bool submit_part(struct split *split, bool is_each)
 	return true;
 }
 
-/* Denies what the store behind would decide, and all of what is decided together. */
+/* Denies the claims of the store behind, and all claims if they are decided together. */
 static bool deny_without_memory(struct routed *routed, struct weir__store_request *whole)
 {
 	for (uint32_t i = 0; i < whole->n; i++)

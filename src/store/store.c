@@ -408,7 +408,7 @@ int weir_store_reset(struct weir_store *store, const struct weir_table_limit *li
 	return call_one(store, WEIR__STORE_RESET, limit, key, key_length, 0, ret_answer);
 }
 
-/* Into an array of its own, because outputs are written only on success. */
+/* Decides into a separate array, because outputs are written only on success. */
 int weir_store_decide(struct weir_store *store, const struct weir_claim *claims, size_t n,
 		      struct weir_verdict *verdicts, struct weir_store_answer *ret_answer)
 {

@@ -2,13 +2,12 @@
  *
  * A request completes now or later, and its caller need not know which. A store that completes it now fills the request
  * in place, and submit returns true. A store that completes it later first calls `keep`, which moves the request to
- * memory that stays valid, and submit returns false. It then calls `complete` exactly once, whatever happens, on the
- * thread that submitted the request.
+ * memory that stays valid, and submit returns false. It then calls `complete` exactly once, on the thread that
+ * submitted the request, even if it fails.
  *
  * A store handle belongs to one thread, the submitter. Requests of one submitter take effect in the order in which they
  * were submitted. Only their completions may come in a different order. A store may gather submitted requests until
- * `flush`.
- * The reasons are in docs/internals/road.md. */
+ * `flush`. The reasons are in docs/internals/road.md. */
 #ifndef WEIR_STORE_STORE_H
 #define WEIR_STORE_STORE_H
 
@@ -22,8 +21,8 @@ enum weir__store_operation {
 	WEIR__STORE_UNDO,    /* gives back up to the claim's cost of one charge; verdict.granted: units given back */
 	WEIR__STORE_DEPART,  /* a take of a caller that waits: denied if it would be delayed by more than max_delay;
 			      * retry_after is then that delay. Statistics of limits do not count it: its caller does */
-	WEIR__STORE_CANCEL,  /* gives back a departure, minus what later ones were built upon. Where nothing was delayed
-			      * by the limit's kind: UNDO */
+	WEIR__STORE_CANCEL,  /* gives back a departure, minus what later ones were built upon. Same as UNDO for a limit
+			      * that does not shape */
 	WEIR__STORE_RESET,   /* verdict.allowed: the key had a state to forget */
 	WEIR__STORE_INSPECT, /* verdict of a peek at cost 0; sets is_stored and full_at */
 };
@@ -35,7 +34,7 @@ enum weir__store_outcome {
 	WEIR__STORE_UNANSWERED, /* the store was called and did not reply in time: it may have charged */
 };
 
-/* In the place of fallback_nodes: a table decided, because it keeps the state of this limit (routed_store.h). */
+/* A value of fallback_nodes: a table decided, because it keeps the state of this limit (routed_store.h). */
 #define WEIR__STORE_IN_TABLE UINT32_MAX
 
 struct weir__store;
@@ -44,14 +43,14 @@ struct weir__store_caller;
 /* Claims to decide, and the result. The caller owns the arrays. */
 struct weir__store_request {
 	enum weir__store_operation operation;
-	bool is_each; /* each claim is decided on its own. False: all together, all or nothing, for TAKE and DEPART only */
-	uint32_t n; /* claims: 1 to WEIR_TABLE_CLAIMS_MAX if decided together, any number if is_each */
+	bool is_each; /* each claim is decided on its own. False: all or nothing, only for TAKE and DEPART */
+	uint32_t n;   /* claims: 1 to WEIR_TABLE_CLAIMS_MAX if decided together, any number if is_each */
 	const struct weir_claim *claims;
 	struct weir_verdict *verdicts; /* room for n */
 	weir_ns now;                   /* for a store without a clock of its own */
 	weir_ns max_delay;             /* for DEPART: the longest delay that the caller accepts */
-	/* For UNDO and CANCEL: the charge. charged_at and charged_nodes are decided_at and fallback_nodes of its TAKE. For
-	 * CANCEL, charged_full_at is decided_at + reset_after of its verdict. */
+	/* For UNDO and CANCEL: the charge. charged_at and charged_nodes are decided_at and fallback_nodes of its TAKE.
+	 * For CANCEL, charged_full_at is decided_at + reset_after of its verdict. */
 	weir_ns charged_at;
 	uint64_t charged_cost;
 	uint32_t charged_nodes;
@@ -80,7 +79,7 @@ struct weir__store_request {
 	weir_ns budget; /* how long to wait for a reply; set by the store in front (fallback_store.c) */
 };
 
-/* What a store calls if it completes a request later. */
+/* Callbacks for a store that completes a request later. */
 struct weir__store_caller {
 	/* Returns the same request in memory that stays valid until it is complete. The store goes on with the returned
 	 * request. NULL: no memory. */
@@ -99,8 +98,8 @@ struct weir__store_status {
 	bool is_joining;                         /* the other servers may not count this one yet */
 	uint64_t calls, requests;                /* sent; a call carries several requests */
 	uint64_t decided, unreached, unanswered; /* requests; a retry is not counted again */
-	/* The same unreached and unanswered requests by reason: no reply within the budget while connected; not
-	 * connected; an error as the reply. */
+	/* The unreached and unanswered requests by reason: no reply within the budget while connected, not connected,
+	 * or an error as the reply. */
 	uint64_t slow, gone, refused;
 	uint64_t script_loads, failovers, damaged;    /* damaged: keys reset because their value was unreadable */
 	uint64_t deferred_keys;                       /* keys with deferred charges still to be made */
@@ -111,7 +110,7 @@ struct weir__store_status {
 	char last_error[WEIR__STORE_ERROR_SIZE]; /* empty: no error yet */
 };
 
-/* What the fallback did without the store, to be done there as soon as it is reachable. */
+/* What the fallback did without the store, to be repeated there as soon as the store is reachable. */
 enum weir__store_deferred {
 	WEIR__STORE_DEFER_CHARGE, /* units were allowed */
 	WEIR__STORE_DEFER_REFUND, /* units were given back: taken from the deferred charges, or refunded in the store */
@@ -131,8 +130,8 @@ struct weir__store {
 	/* Returns true if the request is complete, false if it completes later. */
 	bool (*submit)(struct weir__store *store, struct weir__store_request *request);
 
-	/* flush sends what was gathered. collect completes what was replied since. NULL: the store completes at
-	 * once. */
+	/* flush sends gathered requests. collect completes requests that got a reply since. NULL: the store completes
+	 * at once. */
 	void (*flush)(struct weir__store *store);
 	void (*collect)(struct weir__store *store);
 
@@ -181,7 +180,7 @@ static inline bool weir__store_charges(enum weir__store_operation operation)
 	return operation == WEIR__STORE_TAKE || operation == WEIR__STORE_UPTO || operation == WEIR__STORE_DEPART;
 }
 
-/* Whether it gives back a charge, which has to be done where the charge was made. */
+/* Whether the operation gives back a charge, which must happen where the charge was made. */
 static inline bool weir__store_gives_back(enum weir__store_operation operation)
 {
 	return operation == WEIR__STORE_UNDO || operation == WEIR__STORE_CANCEL;
@@ -198,8 +197,8 @@ static inline uint32_t weir__store_fallback_nodes(const struct weir__store_reque
 /* Decides at once. */
 WEIR__BETWEEN_LIBRARIES void weir__table_store_decide(struct weir_table *table, struct weir__store_request *request);
 
-/* Adds what another store decided to the counters of a table's limits. Claims that were decided together all count as
- * allowed if all are allowed. Otherwise only those that denied count. */
+/* Adds the decisions of another store to the counters of a table's limits. Claims that were decided together all count
+ * as allowed if all are allowed. Otherwise only claims that denied count, as denied. */
 WEIR__BETWEEN_LIBRARIES void weir__table_store_count(const struct weir_table *table,
 						     const struct weir__store_request *request);
 

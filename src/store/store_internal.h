@@ -1,12 +1,12 @@
-/* store_internal.h: what is behind weir/store.h.
+/* store_internal.h: the implementation behind weir/store.h.
  *
- * A struct weir_store is shared by all threads. Each submitter has a store handle of its own (store/store.h), because a
+ * A struct weir_store is shared by all threads. Each submitter has its own store handle (store/store.h), because a
  * handle belongs to one thread. A blocking call on a store other than a table borrows an idle submitter, and gives it
- * back: there are as many as threads have called at once. A table needs no handle: it decides on the caller's thread.
+ * back. There are as many as threads that have called at the same time. A table needs no handle: it decides on the
+ * caller's thread.
  *
  * The rules of limits, for when the store fails, are pushed into the struct weir_store, by the program or by a guard,
- * and each handle reads them again when their version changes.
- * The reasons are in docs/internals/store.md. */
+ * and each handle reads them again when their version changes. The reasons are in docs/internals/store.md. */
 #ifndef WEIR_STORE_STORE_INTERNAL_H
 #define WEIR_STORE_STORE_INTERNAL_H
 
@@ -20,12 +20,12 @@
 #include "store/fallback_store.h"
 #include "store/store.h"
 
-/* What a kind of store does beyond a table. */
+/* The functions of a store that is not a table. */
 struct weir__store_kind {
 	/* Makes a handle for one submitter. `loop` is woken when there is something to collect, and stands for the loop
 	 * of the program: only its `wake` is set. NULL: no memory. */
 	struct weir__store *(*open)(struct weir_store *store, uint32_t submitter, struct weir__loop *loop);
-	/* Whether a limit fits, if its state is to be kept there. */
+	/* Whether the state of a limit fits this store. */
 	int (*check_limit)(const struct weir_limit *limit, enum weir_policy_store where,
 			   struct weir_message *ret_message);
 	int (*wait)(struct weir_store *store, weir_ns at_most, struct weir_message *ret_message);
@@ -34,7 +34,7 @@ struct weir__store_kind {
 	void (*free)(struct weir_store *store);
 };
 
-/* What is known of a limit beyond the table. */
+/* The rule of a limit of the table. */
 struct weir__store_rule {
 	bool is_in_table; /* the table keeps its state, and not the store */
 	bool is_set;

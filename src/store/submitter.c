@@ -91,7 +91,7 @@ static void leave_store(struct weir_submitter *submitter)
 	weir__lock_release(&store->lock);
 }
 
-/* It is not in the store's list any more. */
+/* Frees a submitter that is not in the store's list any more. */
 static void end(struct weir_submitter *submitter)
 {
 	submitter->is_closing = true;
@@ -234,7 +234,7 @@ void weir__submitter_run(struct weir_submitter *submitter, struct weir__submissi
 	ring(submitter);
 }
 
-/* The wakeup is cleared before the replies are collected. Then one that comes later sets it again. */
+/* Clears the wakeup before it collects the replies, so that a later reply sets it again. */
 static void collect(struct weir_submitter *submitter)
 {
 	submitter->is_rung = false;

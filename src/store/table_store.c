@@ -113,7 +113,7 @@ static struct weir_verdict decide_one(struct weir_table *table, const struct wei
 	}
 }
 
-/* What is not a take. */
+/* Decides operations that are not a take. */
 static void decide_other(struct weir_table *table, struct weir__store_request *request)
 {
 	if (request->operation == WEIR__STORE_DEPART && !request->is_each && request->n > 1) {

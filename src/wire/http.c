@@ -1,4 +1,4 @@
-/* http.c: parses requests with llhttp, and rejects what llhttp accepts too easily.
+/* http.c: parses requests with llhttp, and is stricter than llhttp.
  *
  * llhttp accepts LF without CR in some places, headers continued on the next line, and other things that proxies and
  * servers in a chain may parse differently. So all line ends are checked again here. */
@@ -99,7 +99,7 @@ static bool check_lines(struct weir__http_reader *reader, const char *end)
 	return true;
 }
 
-/* An earlier error is reported first, in however many pieces the request came. */
+/* Reports the first error in the request, so that the result does not depend on the pieces in which it came. */
 static int fail_behind(struct weir__http_reader *reader, enum weir__http_error fault, const char *at)
 {
 	return check_lines(reader, at) ? fail(reader, fault, offset_of(reader, at)) : HPE_USER;

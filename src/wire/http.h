@@ -2,8 +2,8 @@
  *
  * A request is read in place. The caller passes the bytes read so far again, together with new ones, at any address,
  * because the reader keeps offsets. So an idle connection needs no reader, and a request that comes byte by byte is
- * parsed only once. What two parsers could understand differently is rejected: see WEIR__HTTP_ERRORS.
- * The reasons are in docs/internals/protocols.md. */
+ * parsed only once. It rejects requests that two parsers could understand differently: see WEIR__HTTP_ERRORS. The
+ * reasons are in docs/internals/protocols.md. */
 #ifndef WEIR_WIRE_HTTP_H
 #define WEIR_WIRE_HTTP_H
 
@@ -94,16 +94,16 @@ struct weir__http_request {
 
 void weir__http_init(struct weir__http_reader *reader);
 
-/* The first reader->length of the n bytes are those of the last call, the others are new. COMPLETE: *ret_request points
- * into the bytes, and the first *ret_used of them are used up. MORE: all were read; pass the first reader->length
- * again. BAD: see reader->fault. */
+/* The first reader->length of the n bytes are the same as in the last call. The others are new. COMPLETE: *ret_request
+ * points into the bytes, and the first *ret_used of them are used up. MORE: all were read. Pass the first
+ * reader->length again. BAD: see reader->fault. */
 enum weir__http_status weir__http_read(struct weir__http_reader *reader, char *bytes, size_t n, size_t *ret_used,
 				       struct weir__http_request *ret_request);
 
 /* A request whose head has been read (reader->head_length is not 0), and maybe not all of its body. */
 void weir__http_request_of(const struct weir__http_reader *reader, char *bytes, struct weir__http_request *ret_request);
 
-/* Finds the first header of this name, which is in lower case. Returns false if there is none. */
+/* Finds the first header of this name, which is in lower case. Returns false if it is not found. */
 bool weir__http_find(const struct weir__http_request *request, const char *name, struct weir__http_slice *ret_value);
 
 /* Whether two headers of this name have different values: other servers may use either. */

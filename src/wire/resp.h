@@ -1,12 +1,11 @@
 /* resp.h: RESP, the protocol of Redis clients, versions 2 and 3: reads requests and replies, writes replies.
  *
- * Pure: no sockets, no allocation, no policy. What is read stays in the caller's buffer, and is returned as slices of
- * it. What is written goes to memory that the caller provides.
+ * Pure: no sockets, no allocation, no policy. Readers return slices of the caller's buffer. Writers write to memory
+ * that the caller provides.
  *
  * Bytes may come in any pieces. A reader that needs more remembers its position: it looks at no byte of a line or a
  * bulk twice, however many calls it takes. Between two calls the caller may move the bytes, or the array of slices or
- * tokens, if it keeps their contents.
- * The reasons are in docs/internals/protocols.md. */
+ * tokens, if it keeps their contents. The reasons are in docs/internals/protocols.md. */
 #ifndef WEIR_WIRE_RESP_H
 #define WEIR_WIRE_RESP_H
 
@@ -87,19 +86,20 @@ struct weir__resp_request {
 /* Does not set the caller's fields. */
 void weir__resp_request_init(struct weir__resp_request *request);
 
-/* Reads the request at the beginning of the buffer of `size` bytes. *ret_used is how many of the first bytes are used
- * up, whatever the status: the next call begins after them. The arguments of a COMPLETE request point into them.
+/* Reads the request at the beginning of the buffer of `size` bytes. *ret_used is the number of bytes that are used up,
+ * for any status. The next call begins after them. The arguments of a COMPLETE request point into them.
  *
  * Arguments of inline commands are unescaped in place, so the buffer is not const. As Redis does, this skips empty
  * lines and multibulks without arguments, and accepts any two bytes as the CR LF after a bulk, and any byte as the LF
- * after a CR. A NUL is a byte like any other; Redis 7.0 would wait forever for the end of a line that contains one. */
+ * after a CR. A NUL is a byte like any other. (Redis 7.0 would wait forever for the end of a line that contains
+ * one.) */
 enum weir__resp_status weir__resp_request_read(struct weir__resp_request *request, char *buffer, size_t size,
 					       size_t *ret_used);
 
 /* --- writing replies -------------------------------------------------------------------------------------------- */
 
-/* What does not fit is not written, nor is anything after it, but all bytes are counted: if `length` is above `size` at
- * the end, it is the size needed. The functions return whether everything has fitted so far. */
+/* A value that does not fit, and everything after it, is not written. But all bytes are counted: if `length` is above
+ * `size` at the end, it is the size needed. The functions return whether everything has fitted so far. */
 struct weir__resp_writer {
 	char *bytes;
 	size_t size;
@@ -108,7 +108,7 @@ struct weir__resp_writer {
 	bool has_maps;    /* replies that name their values are maps, not arrays; only with version 3 */
 };
 
-/* A text of one line: CR and LF become spaces. An error begins with its code: "ERR no such limit". */
+/* Writes a text of one line. CR and LF become spaces. An error begins with its code: "ERR no such limit". */
 bool weir__resp_write_simple(struct weir__resp_writer *writer, const char *text, size_t length);
 bool weir__resp_write_error(struct weir__resp_writer *writer, const char *text, size_t length);
 bool weir__resp_write_integer(struct weir__resp_writer *writer, int64_t number);
@@ -141,7 +141,7 @@ static inline bool weir__resp_write_integers(struct weir__resp_writer *writer, c
 	return weir__resp_write_integers_first(writer, n, numbers, n);
 }
 
-/* The reply to a BAD request, byte for byte that of Redis. */
+/* The reply to a BAD request, byte for byte the same as Redis's. */
 bool weir__resp_write_protocol_error(struct weir__resp_writer *writer, const struct weir__resp_request *request);
 
 /* --- reading replies -------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* resp_line.h: what requests and replies share: lines that end in CR, and the numbers in them. */
+/* resp_line.h: shared by the readers of requests and replies: lines that end in CR, and the numbers in them. */
 #ifndef WEIR_WIRE_RESP_LINE_H
 #define WEIR_WIRE_RESP_LINE_H
 
@@ -20,8 +20,8 @@ static inline void weir__resp_place_next(struct weir__resp_place *place, size_t 
 }
 
 /* Looks for the first `end` in the line at `place`. COMPLETE: `scanned` is the length before it. MORE: not found yet.
- * BAD: it is beyond line_max, in whatever pieces the bytes came. Redis rejects such a line only if it did not come at
- * once. */
+ * BAD: it is beyond line_max, even if the line came in one piece. (Redis rejects such a line only if it came in several
+ * pieces.) */
 static inline enum weir__resp_status weir__resp_line(struct weir__resp_place *place, const char *buffer, size_t size,
 						     char end, size_t line_max)
 {

@@ -51,7 +51,7 @@ static inline char *put_integer(char *to, int64_t number)
 
 /* --- appending -------------------------------------------------------------------------------------------------- */
 
-/* Counts n more bytes. Returns where they go, or NULL if there is no room. */
+/* Counts n more bytes. Returns where they go, or NULL if they do not fit. */
 static char *claim(struct weir__resp_writer *writer, size_t n)
 {
 	const size_t before = writer->length;

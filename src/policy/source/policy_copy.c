@@ -8,7 +8,7 @@
 #include "os/text_file.h"
 #include "policy/source/policy_remote.h"
 
-/* Other users may not read it. */
+/* The file is readable only by its owner. */
 int weir__policy_copy_write(const char *path, const struct weir__policy_version *version)
 {
 	return weir__text_file_replace(path, 0600, version->parts[0].text.at, version->parts[0].text.n);

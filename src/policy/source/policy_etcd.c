@@ -146,7 +146,7 @@ static bool check_files(const struct weir__etcd_url *url, struct weir__policy_re
 	return true;
 }
 
-/* Returns the response as JSON. NULL: `answer` has the reason. */
+/* Returns the response as JSON. NULL: it failed, and `answer` has the reason. */
 static json_t *post(struct etcd *etcd, const char *path, const char *request, long *ret_status,
 		    struct weir__policy_remote_answer *answer)
 {
@@ -213,7 +213,7 @@ static bool authenticate(struct etcd *etcd, struct weir__policy_remote_answer *a
 
 /* --- the value -------------------------------------------------------------------------------------------------- */
 
-/* Decodes base64. Returns false if the text is not base64, or there is no memory. */
+/* Decodes base64. Returns false if the text is not base64, or memory runs out. */
 static bool decode(const char *coded, size_t length, char **ret_text, size_t *ret_length)
 {
 	char *const text = malloc(length / 4 * 3 + 4);

@@ -22,8 +22,7 @@ struct weir__policy_identity {
 /* Hashes the version's own files, without the files that they name. */
 uint64_t weir__policy_version_hash(const struct weir__policy_version *version);
 
-/* If there is no memory, the identity matches no version. An unchanged policy is then loaded again, which does no
- * harm. */
+/* If memory runs out, the identity matches no version. An unchanged policy is then loaded again, which does no harm. */
 struct weir__policy_identity weir__policy_identify(const struct weir__policy_version *version,
 						   const struct weir_policy *policy);
 void weir__policy_forget(struct weir__policy_identity *identity);

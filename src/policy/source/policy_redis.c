@@ -1,4 +1,4 @@
-/* policy_redis.c: a policy that Redis has under a key of strings, read by a client of its own (src/store/redis).
+/* policy_redis.c: a policy in a string key of Redis, read by a separate client (src/store/redis).
  *
  * Redis reports changes only if notify-keyspace-events is set accordingly. That setting is read with each value. If it
  * is off, or this user may not read it, the value is read each second. */

@@ -94,7 +94,7 @@ static uint64_t hash_of(const struct weir__policy_remote_answer *answer)
 							    weir__policy_hash(2, answer->why, strlen(answer->why));
 }
 
-/* Wipes the text: files of other people may contain secrets. */
+/* Wipes the text: a policy may contain secrets. */
 static void forget(struct weir__policy_remote_answer *answer)
 {
 	if (answer->text)
@@ -282,8 +282,8 @@ static bool take(struct weir__policy_source *source_)
 	return source->told.was_woken;
 }
 
-/* The policy names no files. The first call starts the watching thread. If there is no thread, the source is blind, and
- * the caller polls it. */
+/* The policy names no files. The first call starts the watching thread. If the thread cannot start, the source is
+ * blind, and the caller polls it. */
 static bool follow(struct weir__policy_source *source_, const char *const *files, size_t n)
 {
 	struct remote_source *const source = (void *)source_;

@@ -58,10 +58,10 @@ void weir__policy_remote_show(const char *url, char *ret_text, size_t size);
 /* Checks a URL. Returns WEIR_OK or an error with a message. */
 int weir__policy_remote_check(const char *url, struct weir_message *ret_message);
 
-/* Makes the source for a valid URL. Reports losses to `errors`. NULL: no memory, or another resource is missing. */
+/* Makes the source for a valid URL. Reports losses to `errors`. NULL: no memory, or no descriptor. */
 struct weir__policy_source *weir__policy_source_of_url(const char *url, FILE *errors);
 
-/* policy_etcd.c, policy_redis.c. NULL as above. */
+/* In policy_etcd.c and policy_redis.c. NULL as above. */
 struct weir__policy_remote *weir__policy_etcd_new(const char *url);
 struct weir__policy_remote *weir__policy_redis_new(const char *url);
 int weir__policy_redis_check(const char *url, struct weir_message *ret_message);

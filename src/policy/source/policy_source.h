@@ -30,7 +30,7 @@ struct weir__policy_source {
  * NULL: no memory, or the path is too long. */
 struct weir__policy_source *weir__policy_source_of_path(const char *path);
 
-/* Whether the policy has a list of limits, even an empty one. False: that was reported. */
+/* Whether the policy has a list of limits, even an empty one. If not, it reports that. */
 bool weir__policy_has_limits(const struct weir_policy *policy, struct weir__diagnostics *diagnostics);
 
 void weir__policy_version_free(struct weir__policy_version *version);

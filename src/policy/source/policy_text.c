@@ -1,4 +1,4 @@
-/* policy_text.c: a copy under a lock. */
+/* policy_text.c: keeps a copy of the policy's text under a lock. */
 #include "policy/source/policy_text.h"
 
 #include <pthread.h>
@@ -48,7 +48,7 @@ static bool copy_part(const struct weir__policy_part *from, struct weir__policy_
 	return text && ret_to->file;
 }
 
-/* Returns a copy. It has no parts if there is no memory. */
+/* Returns a copy. It has no parts if memory runs out. */
 static struct weir__policy_version copy_version(const struct weir__policy_version *version)
 {
 	struct weir__policy_version copy = { calloc(version->n + 1, sizeof(*copy.parts)), 0 };

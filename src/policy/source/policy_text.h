@@ -12,8 +12,8 @@ struct weir__policy_text;
 /* The current text. Valid only during the callback of weir__policy_text_look. */
 struct weir__policy_view {
 	uint64_t version;   /* 64-bit hash of the text */
-	bool is_put;        /* the policy came with a request */
-	const char *hidden; /* why there is no text; NULL: there is a text */
+	bool is_put;        /* the policy was uploaded by a request */
+	const char *hidden; /* why the text is missing; NULL: it is here */
 	const struct weir__policy_part *parts;
 	size_t n;
 };

@@ -1,8 +1,8 @@
 /* http_authorize.c: forward auth. Before a proxy passes a request on, it calls /v1/authorize and describes the request
  * in headers: method, target, host, and X-Forwarded-For.
  *
- * Proxies name these headers differently, and pass on what clients send under names that they do not set themselves. So
- * a part that two headers state must be the same in both, or it is an error: the client may have invented one of
+ * Proxies name these headers differently, and pass on headers of clients whose names they do not set themselves. If two
+ * headers state the same part of the request with different values, it is an error: the client may have invented one of
  * them. */
 #include <ctype.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static const char *const contradictions[PARTS] = {
 	"X-Original-Host and X-Forwarded-Host differ: let the proxy set one, and remove the other",
 };
 
-/* What is known of the proxied request. */
+/* The proxied request, as far as its headers describe it. */
 struct original {
 	struct weir__http_slice parts[PARTS]; /* .bytes NULL: not stated */
 	struct weir__slice chain[WEIR__HTTP_HEADERS_MAX];
@@ -144,8 +144,8 @@ static void add(struct original *original, const char *name, size_t name_length,
 	original->attributes[original->n++] = (struct weir_attribute){ name, name_length, value, length };
 }
 
-/* Takes a header that the settings name. With two different values it is unknown which one the service behind the proxy
- * uses. */
+/* Takes a header that the settings name. Two different values are an error: it is unknown which one the service behind
+ * the proxy uses. */
 static const char *take_named(struct original *original, const struct weir__header_row *row,
 			      struct weir__http_slice value)
 {
@@ -276,16 +276,16 @@ static void add_parts(struct original *original)
 	    query ? (size_t)(query - parts[TARGET].bytes) : parts[TARGET].length);
 }
 
-/* What the query says. */
+/* The parameters of the query. */
 struct told {
 	unsigned denied_status;
 	bool has_wait;
 	weir_ns wait;
 };
 
-/* Reads deny=403 and wait=5s. 403 is for nginx, for which any status but 401 and 403 is an error. A query with any other
- * parameter says nothing: a proxy may have passed on the client's query. Either of the two twice is an error: one of them
- * may be the client's. Returns NULL, or what is wrong. */
+/* Reads deny=403 and wait=5s. 403 is for nginx, for which any status but 401 and 403 is an error. A query with any
+ * other parameter is ignored: a proxy may have passed on the client's query. A parameter that occurs twice is an error:
+ * one of the two may be the client's. Returns NULL, or what is wrong. */
 static const char *read_query(struct weir__http_slice query, struct told *ret_told)
 {
 	const char *const end = query.bytes + query.length;

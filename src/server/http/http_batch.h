@@ -8,8 +8,8 @@
 struct weir__http_batch {
 	struct weir__request request; /* must be first: a request is cast to its batch */
 	json_t *root;                 /* the body: results may repeat its strings */
-	bool is_one;                  /* the body is an object: the response is that to a single request */
-	void *decoded;                /* what was read from the body, if it is kept; NULL: it is not */
+	bool is_one;                  /* the body is an object: respond as to a single request */
+	void *decoded;                /* what was read from the body; NULL: not kept */
 	void (*free_decoded)(void *decoded);
 	size_t n, n_left;              /* items; those not decided yet, plus one until all are started */
 	struct weir_table_limit limit; /* copy of the inline limit that the headers of a single response report */
@@ -40,11 +40,11 @@ static inline struct weir__http_batch *weir__http_batch_of(const struct weir__re
 	return (struct weir__http_batch *)(void *)request->whole;
 }
 
-/* The result of an item is there, or an error in its place. */
+/* Call it when an item has its result, or an error instead. */
 void weir__http_batch_item_done(struct weir__http_batch *batch);
 void weir__http_batch_refuse(struct weir__http_batch *batch, size_t item, const char *why);
 
-/* All items are started: writes the response now, or when all are done. */
+/* Call it when all items are started. Writes the response now, or when all are done. */
 void weir__http_batch_end(struct weir__http_call *call, struct weir__http_batch *batch);
 
 #endif

@@ -18,8 +18,8 @@ struct weir__http_call {
 	struct weir__http_slice parameters[WEIR__PARAMETERS_MAX]; /* of the path, decoded */
 	struct weir__http_reply *reply;
 	int socket;         /* of the connection */
-	bool is_of_metrics; /* accepted where there are only metrics and health */
-	bool is_ending;     /* the server responds to what has arrived, and ends */
+	bool is_of_metrics; /* accepted at an address of metrics_listen: only metrics and health */
+	bool is_ending;     /* the server shuts down after responding to what has arrived */
 	bool is_retiring;   /* the server will end soon */
 };
 
@@ -30,7 +30,7 @@ weir__run_route weir__http_healthz, weir__http_readyz, weir__http_health, weir__
 /* http_authorize.c */
 /* The peer of the connection. Returns false if it has no address. */
 bool weir__http_peer_address(const struct weir__http_call *call, struct weir__address *ret_address);
-/* The client of the request: the peer, or whom trusted proxies name. Returns false if it has no address. */
+/* The client of the request: the peer, or the client that trusted proxies name. Returns false if it has no address. */
 bool weir__http_client_address(const struct weir__http_call *call, struct weir__address *ret_address);
 weir__run_route weir__http_authorize;
 /* http_check.c */
@@ -81,8 +81,8 @@ struct weir__route {
 extern const struct weir__route weir__routes[];
 extern const size_t weir__routes_n;
 
-/* The guard of the policy. Returns NULL, after writing the error response, if there is no policy. (http_check.c, as
- * what follows.) */
+/* The guard of the policy. Without a policy, writes the error response and returns NULL. (This and the next are in
+ * http_check.c.) */
 struct weir_guard *weir__http_guard(struct weir__http_call *call);
 
 enum { WEIR__HTTP_ATTRIBUTES_MAX = 32, WEIR__BATCH_MAX = 1000 };
@@ -100,26 +100,26 @@ struct weir__http_query {
 /* Reads the query, whose names and values are decoded in place. Returns NULL, or what is wrong with it. */
 const char *weir__http_read_query(struct weir__http_slice query, struct weir__http_query *ret_question);
 
-/* The guard, and the query. Returns NULL, after writing the error response, if there is no policy or the query is
+/* The guard, and the query. Returns NULL, after writing the error response, if the policy is missing or the query is
  * wrong. */
 struct weir_guard *weir__http_guard_and_query(struct weir__http_call *call, struct weir__http_query *ret_question);
 
 /* Copies to the request what its response will need: keep-alive, and whether it has no body (HEAD). */
 void weir__http_begin(const struct weir__http_call *call, struct weir__request *request);
 
-/* Ends a run: writes the response of a request that is done, or 400 for one that was refused. A request that waits gets
- * its response later. */
+/* Ends a run: writes the response of a request that is done, or 400 for a request that was rejected. A request that
+ * waits gets its response later. */
 void weir__http_end_run(struct weir__http_call *call, enum weir__run_result result, struct weir__request *request,
 			const struct weir_message *why);
 
-/* A decision to write, with the headers of its limit: 200 if allowed, else denied_status. If that is 429 and the
- * limit is closed because its store fails, the status is 503. `more` is added behind the members, before the closing
- * brace. What the request waited is a member and a header. */
+/* A decision to write, with the headers of its limit: 200 if allowed, else denied_status. If that is 429 and the limit
+ * is closed because its store fails, the status is 503. `more` is added behind the members, before the closing brace.
+ * How long the request waited is a member and a header. */
 struct weir__http_decision {
 	const struct weir_guard_answer *answer;
 	unsigned denied_status;
 	bool is_closed;
-	bool is_for_visitors; /* proxies pass it on: only what the setting denial_reveals says, and as denial_body has it */
+	bool is_for_visitors; /* proxies pass it on: it obeys denial_reveals and denial_body */
 	const char *more;
 	const weir_ns *waited; /* NULL: the request could not wait */
 };
@@ -140,14 +140,14 @@ void weir__http_run_check_wait(struct weir__http_call *call, struct weir_guard *
 /* Writes the members of a decision, without braces; all of them, or only those of the limit that decided. */
 void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_guard_answer *answer, bool is_all);
 
-/* Writes an error response for an error that RESP has, too, with `where` before it. Returns false. (http_json.c) */
+/* Writes an error response for an error of errors.h, with `where` before it. Returns false. (http_json.c) */
 struct weir__refusal;
 bool weir__http_refuse_as(struct weir__http_call *call, const char *where, const struct weir__refusal *refusal);
 
 /* Whether a web page sent the request through a browser. Writes the error response then. (http_origin.c) */
 bool weir__http_is_from_page(struct weir__http_call *call, const struct weir__route *route);
 
-/* To be called before the first request. */
+/* Call it before the first request. */
 void weir__routes_init(void);
 
 /* The row for a request. Returns NULL after writing the error response. HEAD uses the row of GET. */
@@ -162,7 +162,7 @@ bool weir__routes_permit(struct weir__http_call *call, const struct weir__route 
 /* Whether the user of the request has a role for the operation. Returns false after writing the error response. */
 bool weir__http_permit_operation(struct weir__http_call *call, enum weir__operation operation);
 
-/* The same before the body has come, for any route, while there are users. */
+/* The same before the body has arrived, for any route, if the server has users. */
 bool weir__routes_permit_body(struct weir__http_call *call);
 
 #endif

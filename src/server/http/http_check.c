@@ -18,7 +18,7 @@
 
 static const uint64_t second_ns = 1000000000;
 
-/* Rounded up to full seconds, so that a client does not come back too early. */
+/* Rounded up to full seconds, so that a client does not retry too early. */
 static uint64_t seconds_up(weir_ns span)
 {
 	return span / second_ns + (span % second_ns != 0);
@@ -37,7 +37,7 @@ struct weir_guard *weir__http_guard(struct weir__http_call *call)
 /* --- responses -------------------------------------------------------------------------------------------------- */
 
 /* The seconds in which the full quota comes back: the window, or for a bucket the time to refill the burst. Rounded up,
- * so that a client never expects more than there is. */
+ * so that a client never expects too much. */
 static uint64_t window_of(const struct weir_limit *limit)
 {
 	const bool is_bucket = weir__limit_is_bucket(limit);
@@ -164,7 +164,7 @@ void weir__http_add_answer(struct weir__http_reply *reply, const struct weir_gua
 	weir__reply_wrote(reply, to);
 }
 
-/* A proxy can pass on the header, and sees no body. It has whole milliseconds, rounded down. */
+/* A proxy can pass on the header, but does not see the body. The header has whole milliseconds, rounded down. */
 __attribute__((noinline)) static void add_waited(struct weir__http_reply *reply, const weir_ns *waited)
 {
 	char header[64];
@@ -174,7 +174,7 @@ __attribute__((noinline)) static void add_waited(struct weir__http_reply *reply,
 	weir__reply_head(reply, header, strlen(header));
 }
 
-/* Visitors learn about other limits, and those in shadow, only if the settings say so. */
+/* Visitors see other limits, and limits in shadow, only if the settings say so. */
 static bool reveals_all(const struct weir__http_call *call, const struct weir__http_decision *decision)
 {
 	const struct weir__settings *const settings = call->context->settings;
@@ -230,7 +230,7 @@ static void add_problem(struct weir__http_call *call, const struct weir__http_de
 	WEIR__REPLY_ADD(reply, "}");
 }
 
-/* Ends the response after the problem: with the body of the settings, if it is for visitors and there is one. */
+/* Ends the response after the problem. A response for visitors has the body of the settings, if that is set. */
 static void end_denied(struct weir__http_call *call, const struct weir__http_decision *decision)
 {
 	struct weir__http_reply *const reply = call->reply;
@@ -434,7 +434,7 @@ static const char *take_wait(struct weir__http_query *question, struct weir__htt
 		       "the query: wait: " WEIR__HTTP_RIGHT_WAIT;
 }
 
-/* Takes a name and its value. Returns NULL, or what is wrong. A name that is there twice is an error: a proxy or a
+/* Takes a name and its value. Returns NULL, or what is wrong. A name that occurs twice is an error: a proxy or a
  * service that reads the same query may use the other value. */
 static const char *take_pair(struct weir__http_query *question, struct weir__http_slice name,
 			     struct weir__http_slice value)

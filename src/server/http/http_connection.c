@@ -199,7 +199,7 @@ static void refuse_late(struct weir__worker *worker, struct weir__connection *co
 
 /* --- requests --------------------------------------------------------------------------------------------------- */
 
-/* Keeps the reader and the bytes that it still needs. Returns false if there is no memory. */
+/* Keeps the reader and the bytes that it still needs. Returns false if memory runs out. */
 static bool keep(struct weir__connection *connection, const struct weir__http_reader *reader, const char *bytes)
 {
 	struct part *const part = malloc(sizeof(*part));
@@ -217,7 +217,7 @@ static bool keep(struct weir__connection *connection, const struct weir__http_re
 	return part->bytes != NULL;
 }
 
-/* Makes room for n more bytes. Returns false if there is no memory. */
+/* Makes room for n more bytes. Returns false if memory runs out. */
 static bool make_room(struct weir__connection *connection, struct part *part, size_t n)
 {
 	const size_t needed = part->reader.length + n;
@@ -234,7 +234,7 @@ static bool make_room(struct weir__connection *connection, struct part *part, si
 	return true;
 }
 
-/* What was read at some place of `in`. */
+/* The result of reading at some place of `in`. */
 struct found {
 	enum weir__http_status status;
 	struct weir__http_request request;
@@ -242,7 +242,7 @@ struct found {
 	size_t used; /* bytes of `in` */
 };
 
-/* Reads a request that begins here. Returns false if there is no memory. */
+/* Reads a request that begins here. Returns false if memory runs out. */
 static bool read_first(struct weir__worker *worker, struct weir__connection *connection, char *bytes, size_t n,
 		       struct found *found)
 {
@@ -258,7 +258,7 @@ static bool read_first(struct weir__worker *worker, struct weir__connection *con
 	return keep(connection, &http->reader, bytes);
 }
 
-/* Reads the rest of an incomplete request, or some of it. Returns false if there is no memory. */
+/* Reads the rest of an incomplete request, or some of it. Returns false if memory runs out. */
 static bool read_rest(struct weir__connection *connection, const char *bytes, size_t n, struct found *found)
 {
 	struct part *const part = connection->of_protocol;
@@ -286,8 +286,8 @@ static size_t let_go_on(struct weir__worker *worker, struct weir__connection *co
 	return length + sizeof(text) - 1;
 }
 
-/* Once its head has come: a client that must authenticate and has not gets its error now, and may not send a body. Returns
- * how many bytes are in `out` then. */
+/* Called when the head of a request has arrived. A client that must authenticate and has not gets its error now, and
+ * may not send a body. Returns the number of bytes that are then in `out`. */
 __attribute__((noinline)) static size_t check_head(struct weir__worker *worker, struct weir__connection *connection,
 						   size_t length)
 {
@@ -316,7 +316,7 @@ __attribute__((noinline)) static size_t check_head(struct weir__worker *worker, 
 	return length + reply.length;
 }
 
-/* Returns how many bytes are in `out` then. */
+/* Returns the number of bytes that are then in `out`. */
 static size_t answer_whole(struct weir__worker *worker, struct weir__connection *connection,
 			   struct weir__http_request *request, bool is_last, size_t length, bool *is_alive)
 {
@@ -381,7 +381,7 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 		!(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0));
 }
 
-/* There is only one: the next request is not read before this one has its response. */
+/* At most one response is ready: the next request is not read before this one has its response. */
 static size_t answer_ready(struct weir__worker *worker, struct weir__connection *connection, bool *ret_is_alive)
 {
 	struct http *const http = worker->of_protocols[WEIR__PROTOCOL_HTTP];

@@ -2,8 +2,8 @@
  * form.
  *
  * Members may have either of their names, hitsAddend or hits_addend. A number may be a string, null counts as missing,
- * and an unknown member is an error. The Content-Type may be missing, as for Envoy's ratelimit,
- * but not one that only a web page would send. */
+ * and an unknown member is an error. The Content-Type may be missing, as for Envoy's ratelimit. Types that only a web
+ * page would send are rejected. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

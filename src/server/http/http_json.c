@@ -220,7 +220,7 @@ static unsigned status_of(enum weir__error_number error)
 	}
 }
 
-/* Leaves out the error code at the beginning: the status says as much. */
+/* Leaves out the error code at the beginning, since the HTTP status replaces it. */
 bool weir__http_refuse_as(struct weir__http_call *call, const char *where, const struct weir__refusal *refusal)
 {
 	const char *const text = weir__error_rows[refusal->error].text;

@@ -21,8 +21,8 @@ struct weir__json_text {
 	size_t length;
 };
 
-/* Reads the body; free it with json_decref. Returns NULL, after writing the error response, if it is not JSON or its
- * Content-Type is another. */
+/* Reads the body; free it with json_decref. Returns NULL, after writing the error response, if it is not JSON or has a
+ * different Content-Type. */
 json_t *weir__json_of_body(struct weir__http_call *call);
 /* The same, also without a Content-Type, or with the one that curl -d sends. Types that a web page can send and a
  * program does not (text/plain, multipart/form-data) are errors. */
@@ -55,8 +55,8 @@ bool weir__json_read_attributes(const struct weir__json *json, json_t *object, s
 bool weir__json_read_number(const struct weir__json *json, const char *member, const json_t *value, uint64_t most,
 			    uint64_t *ret_number);
 
-/* Reads the member `wait`, if there is one: a duration. An item of an array cannot wait, since the response to an array is
- * one. Returns false after writing the error response. */
+/* Reads the optional member `wait`, a duration. An item of an array cannot wait, since an array gets one response.
+ * Returns false after writing the error response. */
 bool weir__json_read_wait(const struct weir__json *json, const json_t *object, bool *ret_has_wait, weir_ns *ret_wait);
 
 #endif

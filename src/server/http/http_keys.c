@@ -1,4 +1,4 @@
-/* http_keys.c: the state of a key, and its reset. The path has the limit, as text or by @name, and the key. */
+/* http_keys.c: shows the state of a key, and resets it. The path has the limit, as text or by @name, and the key. */
 #include "server/http/http_call.h"
 
 #include "core/uninitialized.h"

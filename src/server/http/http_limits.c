@@ -10,7 +10,7 @@
 
 enum { ROWS_MAX = 50 };
 
-/* Names and keys in Envoy's form may have any bytes, each of which may become six in JSON. */
+/* Names and keys in Envoy's form may have any bytes, and a byte may become six in JSON. */
 _Static_assert((int)ROWS_MAX *(6 * (64 + (int)WEIR__GUARD_KEY_SIZE + (int)WEIR__CHANGE_BY_SIZE) +
 			       (int)WEIR_LIMIT_TEXT_MAX + 256) +
 			       (int)WEIR__REPLY_HEAD_ROOM <=

@@ -1,8 +1,8 @@
 /* http_metrics.c: GET /metrics, in the Prometheus text format, or as OpenMetrics for clients that accept it.
  *
  * The number of series is bounded: for limits, by the policy and by the room of the response (http_metrics_limits.c).
- * No series has a key as a label. Nothing here scans all of a large table: what is not counted is estimated from a part
- * of it. */
+ * No series has a key as a label. Nothing here scans all of a large table: the number of live keys is estimated from a
+ * part of it. */
 #include "server/http/http_metrics.h"
 #include "observe/key_count.h"
 
@@ -70,7 +70,7 @@ struct wanted {
 	unsigned openmetrics, text; /* the best quality of each; 0: not accepted */
 };
 
-/* Reads one accepted type with its parameters. Only version 1.0.0 of OpenMetrics is written, also for a client that
+/* Reads one accepted type with its parameters. Only version 1.0.0 of OpenMetrics is written, even for a client that
  * names no version. */
 static void read_accepted(struct piece accepted, struct wanted *wanted)
 {

@@ -6,7 +6,7 @@
 
 struct weir__http_call;
 
-/* http_metrics_limits.c: writes all metrics of limits. Returns false, and writes nothing, if there is no memory. */
+/* http_metrics_limits.c: writes all metrics of limits. Returns false, and writes nothing, if memory runs out. */
 bool weir__http_metrics_limits(struct weir__http_call *call, struct weir__metrics *metrics);
 
 #endif

@@ -1,6 +1,6 @@
 /* http_metrics_limits.c: the metrics of limits.
  *
- * All limits and their numbers are collected once, before anything is written. So a response is of one policy, and
+ * All limits and their numbers are collected once, before anything is written. So a response describes one policy, and
  * requests are the sum of allowed and rejected. If there is not enough room, the first limits are written. */
 #include <stdlib.h>
 #include <string.h>
@@ -154,7 +154,7 @@ static void add_row(struct page *page, const char *name, const char *algorithm, 
 	page->n++;
 }
 
-/* What the workers have seen of the limit. */
+/* Reads the statistics of the workers about the limit. */
 static void look(const struct page *page, const struct weir_table_limit *limit, struct row *row)
 {
 	struct weir__limit_stats_set *const stats_set = page->call->context->stats_set;
@@ -171,7 +171,8 @@ static void look(const struct page *page, const struct weir_table_limit *limit, 
 		row->fill = weir__decimal_of_share(seen.fill + seen.decided / 2, seen.decided * WEIR__FILL_ONE);
 }
 
-/* A limit without keys has one level, which the table knows. Any other store would have to be called and waited for. */
+/* A limit without key parts has one level. Only the table's is read, because another store would have to be called and
+ * waited for. */
 static void look_at_level(const struct page *page, const struct weir__guard_row *told, struct row *row)
 {
 	const struct weir__context *const context = page->call->context;

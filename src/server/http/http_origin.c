@@ -1,7 +1,9 @@
-/* http_origin.c: rejects requests that a web page sends through a browser of somebody who can reach this server.
+/* http_origin.c: rejects requests that a foreign web page sends through the browser of a user who can reach this
+ * server.
  *
- * A page of another origin is recognized by Sec-Fetch-Site, which browsers send to localhost and over TLS, or by Origin.
- * A page whose name leads here (DNS rebinding) is of the same origin, and recognized by its Host. */
+ * A page of another origin is recognized by Sec-Fetch-Site, which browsers send to localhost and over TLS, or by
+ * Origin. A page whose host name resolves to this server (DNS rebinding) has the same origin, and is recognized by its
+ * Host. */
 #include <string.h>
 #include <strings.h>
 
@@ -9,7 +11,7 @@
 #include "server/http/http_call.h"
 #include "server/settings.h"
 
-/* Headers of a request that tell where it comes from; .bytes NULL: not sent. */
+/* Headers of a request that say where it comes from; .bytes NULL: not sent. */
 struct origin {
 	struct weir__http_slice host, origin, site, mode;
 };
@@ -45,7 +47,7 @@ static bool is_word(struct weir__http_slice value, const char *word)
 	return value.bytes && value.length == strlen(word) && strncasecmp(value.bytes, word, value.length) == 0;
 }
 
-/* `none` is an address that the user typed. Of the same site are also other ports of this host. */
+/* `none` is an address that the user typed. `same-site` includes other ports of this host. */
 static bool is_of_another_page(const struct origin *origin)
 {
 	if (origin->site.bytes)
@@ -73,7 +75,7 @@ bool weir__http_is_from_page(struct weir__http_call *call, const struct weir__ro
 	struct origin origin;
 
 	read_origin(call->request, &origin);
-	/* A link to the live page may be anywhere. Proxies forward a visitor's headers to /v1/authorize. */
+	/* Any page may link to the live page. Proxies forward a visitor's headers to /v1/authorize. */
 	if (!is_forwarded && is_of_another_page(&origin) &&
 	    !(route->run == weir__http_page && is_word(origin.mode, "navigate")) && !is_by_path(call)) {
 		weir__reply_problem(

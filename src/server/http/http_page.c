@@ -1,6 +1,6 @@
-/* http_page.c: the live page at /, as page/ was at build time (scripts/bundle_page.py).
+/* http_page.c: the live page at /, built from page/ (scripts/bundle_page.py).
  *
- * It contains no secrets: it fetches what it shows like any client, with a token if there are users. */
+ * It contains no secrets: it fetches what it shows like any client, with a token if the server has users. */
 #include <string.h>
 #include <strings.h>
 
@@ -83,7 +83,7 @@ static bool has_it_already(const struct weir__http_call *call, const char *tag, 
 	return false;
 }
 
-/* Writes the tag in quotes. The gzip variant is another representation, so it has another tag. */
+/* Writes the tag in quotes. The gzip variant is a different representation, so it has a different tag. */
 static size_t write_tag(char *to, bool is_gzip)
 {
 	char *at = WEIR__PUT(to, "\"");

@@ -190,7 +190,7 @@ static void write_valid(struct weir__request *request, void *call)
 
 /* --- sending ---------------------------------------------------------------------------------------------------- */
 
-/* The upload goes on, and is freed when it returns. */
+/* The upload continues, and is freed when it returns. */
 static bool cancel_sent(struct weir__request *request)
 {
 	struct sent *const sent = (struct sent *)(void *)request;
@@ -210,7 +210,7 @@ static void fini_sent(struct weir__request *request)
 
 static const struct weir__request_kind sent_kind = { .cancel = cancel_sent, .fini = fini_sent };
 
-/* Returns false if there is no memory, or too many requests are in flight. */
+/* Returns false if memory runs out, or too many requests are in flight. */
 static bool begin(struct weir__http_call *call, bool replaces, struct sent **ret_sent)
 {
 	const struct weir__http_slice body = call->request->body;

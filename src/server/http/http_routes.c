@@ -244,7 +244,8 @@ static struct weir__auth_source source_of(const struct weir__http_call *call, st
 					   weir__http_peer_address(call, &memory[1]) ? &memory[1] : NULL };
 }
 
-/* Returns true, after the reply, if the address has sent too many wrong tokens. Requests without one can guess nothing. */
+/* Returns true, after the reply, if the address has sent too many wrong tokens. Requests without a token are not
+ * limited, since they guess nothing. */
 static bool is_limited(struct weir__http_call *call)
 {
 	struct weir__auth_limit *const limit = call->context->auth_limit;
@@ -328,7 +329,8 @@ bool weir__http_permit_operation(struct weir__http_call *call, enum weir__operat
 	return false;
 }
 
-/* Finding a route decodes the path in place, and it is found again when the request is complete. So this uses a copy. */
+/* Finding a route decodes the path in place, and it is found again when the request is complete. So this uses a
+ * copy. */
 bool weir__routes_permit_body(struct weir__http_call *call)
 {
 	struct weir__http_request *const request = call->request;

@@ -78,7 +78,7 @@ static bool read_mode(const struct weir__json *json, const json_t *object, const
 	return weir__json_refuse(json, "mode", value, RIGHT_MODE);
 }
 
-/* Adds a part, with a copy of a key that is in the context's buffer. Returns false if there is no memory. */
+/* Adds a part, with a copy of a key that is in the context's buffer. Returns false if memory runs out. */
 static bool add_part(const struct weir__json *json, struct requests *requests, const struct part *part)
 {
 	const struct weir__context *const context = json->call->context;
@@ -189,7 +189,7 @@ static bool read_object(const struct weir__json *json, const json_t *object, str
 	return read_part(json, object, "", requests);
 }
 
-/* Adds a request to those already read. Returns false after writing the error response. */
+/* Adds a request to the ones already read. Returns false after writing the error response. */
 static bool read_request(const struct weir__json *json, const json_t *object, struct requests *requests)
 {
 	struct request *const request = &requests->of[requests->n];
@@ -205,7 +205,8 @@ static bool read_request(const struct weir__json *json, const json_t *object, st
 
 /* --- deciding --------------------------------------------------------------------------------------------------- */
 
-/* Makes the claims of a request. The limits were found before; one that the worker has dropped since is made again. */
+/* Makes the claims of a request. The limits were found before. An inline limit that the worker has dropped since is
+ * made again. */
 static bool make_claims(struct weir__context *context, const struct requests *requests, const struct request *request,
 			struct weir__limit_refs *several, struct weir__refusal *ret_refusal)
 {
@@ -275,8 +276,8 @@ static void run_take(struct weir__http_batch *batch, size_t number)
 
 enum { TEXT_SIZE = sizeof(((struct weir_guard_answer *)NULL)->decided_by) + 1 };
 
-/* A single take that waits. It moves without the JSON, so it has the limits as the request wrote them, as far as they fit
- * a response. */
+/* A single take that waits. It moves without the JSON, so it has the limits as the request wrote them, as far as they
+ * fit a response. */
 struct waiting_take {
 	struct weir__wait wait;
 	bool is_of_several;

@@ -1,5 +1,5 @@
-/* http_throttle.c: POST /throttle, as in throttlecrab: 200 also for a denial, 500 for an invalid limit, and unknown
- * members are ignored. */
+/* http_throttle.c: POST /throttle, as in throttlecrab: the status is 200 even for a denial and 500 for an invalid
+ * limit, and unknown members are ignored. */
 #include <stdio.h>
 #include <string.h>
 

@@ -47,7 +47,7 @@ static void say_hello(const struct weir__call *call)
 
 /* --- users ------------------------------------------------------------------------------------------------------ */
 
-/* The user if no name is given. */
+/* The user of AUTH without a name. */
 static const struct weir__resp_slice unnamed = { WEIR__USER_DEFAULT, sizeof(WEIR__USER_DEFAULT) - 1 };
 
 /* Returns NULL for a client without an address, such as one of a Unix socket. */
@@ -218,8 +218,8 @@ void weir__reset_connection(struct weir__call *call)
 	weir__resp_write_simple(call->writer, "RESET", 5);
 }
 
-/* Arrays by default in RESP3, too: libraries flatten a map in different ways, and with some of them its first element is
- * the name of the first value, which is true in most languages. */
+/* Arrays are the default in RESP3, too. Client libraries flatten a map in different ways. With some of them the first
+ * element is then the name of the first value, a string that counts as true in most languages. */
 void weir__replies(struct weir__call *call)
 {
 	const bool is_map = weir__is_word(&call->arguments[1], "MAP");
@@ -293,7 +293,7 @@ static void client_set_name(struct weir__call *call)
 		weir__say_ok(call);
 }
 
-/* Clients describe themselves when they connect. The values are checked and ignored; the error texts are those of
+/* Clients describe themselves when they connect. The values are checked and ignored. The error texts are the same as in
  * Redis. */
 static void client_set_info(struct weir__call *call)
 {

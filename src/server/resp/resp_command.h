@@ -1,5 +1,5 @@
-/* resp_command.h: what the RESP files share: a command that is being run, the table of commands, and the group of
- * takes.
+/* resp_command.h: the declarations that the RESP files share: a command that is being run, the table of commands, and
+ * the group of takes.
  *
  * Takes of a pipeline are gathered in a group and decided together. A command whose reply must come after theirs ends
  * the group first, so that replies keep the order of requests. While requests of the client are in flight, commands
@@ -15,8 +15,8 @@ enum {
 	WEIR__GROUP = 32,
 };
 
-/* The most bytes of a reply, in addition to what it repeats of the request: of most commands, of a few with long
- * replies, and of a decision. */
+/* The most bytes of a reply, in addition to what it repeats of the request: for most commands, for a few with long
+ * replies, and for a decision. */
 enum { WEIR__ANSWER_MOST = 65536, WEIR__ANSWER_LONG = 224 * 1024, WEIR__DECISION_MOST = 512 };
 
 /* The form of the reply to a take. */
@@ -46,20 +46,20 @@ struct weir__resp {
 
 void weir__resp_init(struct weir__resp *resp, struct weir__context *context);
 
-/* Runs a command, gathers it, or defers it. What it points to must stay until the group has ended. Returns false, and
- * does nothing, if there is no room for the reply: end the group, make room and try again. */
+/* Runs a command, gathers it, or defers it. What the command points to must stay until the group has ended. Returns
+ * false, and does nothing, if the reply did not fit: end the group, make room and try again. */
 bool weir__resp_do(struct weir__resp *resp, struct weir__client *client, const struct weir__resp_slice *arguments,
 		   uint32_t n, struct weir__resp_writer *writer);
 
-/* For bytes that are not RESP: writes an error, and the client leaves. */
+/* For bytes that are not RESP: writes an error, and disconnects the client. */
 void weir__resp_refuse_bytes(struct weir__resp *resp, struct weir__client *client,
 			     const struct weir__resp_request *request, struct weir__resp_writer *writer);
 
 /* Decides the group, and writes the replies that are ready. */
 void weir__resp_end_group(struct weir__resp *resp, struct weir__client *client, struct weir__resp_writer *writer);
 
-/* To be called when all earlier replies are written: runs the deferred command, and the rest of EXEC. Returns false if
- * there is no room for the reply. */
+/* Call it when all earlier replies are written. Runs the deferred command, and the rest of EXEC. Returns false if the
+ * reply did not fit. */
 bool weir__resp_go_on(struct weir__resp *resp, struct weir__client *client, struct weir__resp_writer *writer);
 
 /* Whether a command, or the rest of EXEC, waits for earlier requests: then no later command may run. */
@@ -68,7 +68,7 @@ bool weir__resp_is_held_up(const struct weir__client *client);
 /* The memory of a transaction and of a deferred command. */
 size_t weir__resp_kept_bytes(const struct weir__client *client);
 
-/* The connection closes: frees what is kept of it. */
+/* Call it when the connection closes. Frees what is kept for it. */
 void weir__resp_forget(struct weir__client *client);
 
 struct weir__call {
@@ -101,7 +101,7 @@ enum {
 	WEIR__IS_WRITE = 4,         /* changes the usage of a key */
 	WEIR__MAY_OVERLAP = 16,     /* may run while requests of the client are in flight */
 	WEIR__BEFORE_AUTH = 32,     /* also for clients that have not authenticated */
-	WEIR__HAS_SUBCOMMANDS = 64, /* permission errors name these, too, as config|get */
+	WEIR__HAS_SUBCOMMANDS = 64, /* permission errors name the subcommand, too, as config|get */
 	WEIR__TAKES_TRACE = 128,    /* TRACEPARENT and a value may follow, beyond `most` */
 	WEIR__IS_LONG = 256,        /* replies with up to WEIR__ANSWER_LONG bytes, and repeats nothing of the request */
 	WEIR__IN_NO_MULTI = 512,    /* runs at once, also between MULTI and EXEC */
@@ -124,7 +124,7 @@ struct weir__command_row {
 extern const struct weir__command_row weir__command_rows[];
 extern const size_t weir__command_rows_n;
 
-/* The row of this name, in upper or lower case, or NULL. */
+/* The row of the command with this name, in upper or lower case, or NULL. */
 const struct weir__command_row *weir__command_named(const struct weir__resp_slice *word);
 
 /* The number of arguments without TRACEPARENT and its value. */
@@ -161,7 +161,7 @@ struct weir__subcommand {
 /* Runs the subcommand that the second argument names, or writes an error as Redis does. HELP lists them. */
 void weir__run_subcommand(struct weir__call *call, const char *command, const struct weir__subcommand *rows, size_t n);
 
-/* Writes an error of the list, with `detail` behind it. The group is decided first. */
+/* Writes an error of errors.h, with `detail` after it. The group is decided first. */
 void weir__refuse(struct weir__call *call, enum weir__error_number error);
 void weir__refuse_with(struct weir__call *call, enum weir__error_number error, const char *detail);
 
@@ -185,22 +185,22 @@ bool weir__read_limit(struct weir__call *call, uint32_t place, struct weir_limit
  * reply. */
 bool weir__read_limit_ref(struct weir__call *call, uint32_t place, uint32_t key_place, struct weir__limit_ref *ret_ref);
 
-/* The guard of the policy. Returns NULL, after writing the error reply, if there is no policy. */
+/* The guard of the policy. Without a policy, writes the error reply and returns NULL. */
 struct weir_guard *weir__guard_of(struct weir__call *call);
 
 /* Reads names and values, from the first argument on. Returns false after writing the error reply. */
 enum { WEIR__RESP_ATTRIBUTES_MAX = 32 };
 bool weir__read_attributes(struct weir__call *call, struct weir_attribute *attributes, size_t *ret_n);
 
-/* Begins n pairs of a name and a value: an array of 2n values, or a map if the client asked for maps. */
+/* Begins n pairs of a name and a value: an array of 2n values, or a map if the client requested maps. */
 void weir__answer_pairs(struct weir__resp_writer *writer, uint64_t n);
-/* Writes an array of numbers, or, if the client asked for maps, a map of them by name. With `begins_with_truth` the first
- * value of the map is a boolean. */
+/* Writes an array of numbers, or, if the client requested maps, a map of them by name. With `begins_with_truth` the
+ * first value of the map is a boolean. */
 void weir__answer_numbers(struct weir__resp_writer *writer, const char *const names[], const int64_t numbers[],
 			  size_t n, bool begins_with_truth);
 void weir__answer_verdict(const struct weir_verdict *verdict, struct weir__resp_writer *writer);
 
-/* Writes the reply of a request that is done, or the error reply of one that was refused. */
+/* Writes the reply of a request that is done, or the error reply of a rejected one. */
 void weir__end_run(struct weir__call *call, enum weir__run_result result, struct weir__request *request,
 		   const struct weir__refusal *refusal);
 
@@ -211,7 +211,7 @@ void weir__write_group(struct weir__request *request, void *writer);
 void weir__resp_mark_reply(struct weir__resp *resp, const struct weir__client *client,
 			   const struct weir__resp_writer *writer);
 
-/* Takes back what was written since the mark: n_replies replies that must wait for those of earlier requests. */
+/* Takes back what was written since the mark: n_replies replies that must wait for the replies of earlier requests. */
 void weir__resp_hold_back(struct weir__resp *resp, struct weir__client *client, struct weir__resp_writer *writer,
 			  uint32_t n_replies);
 

@@ -189,7 +189,7 @@ enum { NAME_MOST = WEIR__COMMAND_NAME_SIZE - 1, PLACES = 128, PLACE_BITS = 7 };
 
 static const uint64_t capitals = UINT64_C(0x2020202020202020); /* the bit that differs between upper and lower case */
 
-/* Rows by hash, each in a slot of its own, so that a lookup reads one slot. */
+/* Rows by hash, one per slot, so that a lookup reads one slot. */
 static struct {
 	uint64_t factor;
 	struct place {
@@ -280,7 +280,7 @@ static bool is_of_http(const struct weir__resp_slice *name)
 	return weir__is_word(name, "POST") || weir__is_word(name, "Host:");
 }
 
-/* The error of Redis, with up to 128 bytes of the command, and as many of its arguments. */
+/* The same error as in Redis, with up to 128 bytes of the command and 128 of its arguments. */
 static void refuse_unknown(struct weir__call *call)
 {
 	char text[512];
@@ -478,7 +478,7 @@ __attribute__((noinline)) static void run_later(struct weir__call *call, const s
 	weir__transaction_add(call, row);
 }
 
-/* Not a decision: the group ends before it. */
+/* Whether the command is not a decision, so that the group ends before it. */
 static bool runs_alone(const struct weir__command_row *row)
 {
 	return row == NULL || !(row->flags & WEIR__IS_DECISION);

@@ -53,7 +53,8 @@ static bool takes(struct pattern *pattern, int c)
 	return letter(step) == c;
 }
 
-/* Only the last star ever has to match more, so this takes at most pattern length times name length steps. */
+/* Only the last star ever has to match more. So this takes at most (length of the pattern) * (length of the name)
+ * steps. */
 bool weir__matches(const struct weir__resp_slice *wanted, const char *name)
 {
 	struct pattern pattern = { wanted->bytes, wanted->bytes + wanted->length };
@@ -86,8 +87,8 @@ static const struct {
 
 enum { OF_REDIS = sizeof(of_redis) / sizeof(of_redis[0]) };
 
-/* Counts two long values, three texts and 1 KiB for the rest. There are five long values and eight texts by now, which
- * also fit. */
+/* A lower bound: two long values, three texts and 1 KiB for the rest. CONFIG GET * now has more of both, which fit as
+ * well. */
 _Static_assert(2 * (int)WEIR__SETTING_SHOWN + 3 * (int)WEIR__SETTING_TEXT_SIZE + 1024 <= (int)WEIR__ANSWER_MOST,
 	       "all of them fit an answer");
 

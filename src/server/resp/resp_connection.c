@@ -78,8 +78,9 @@ static void count_answers(struct weir__worker *worker, uint64_t n_done, uint32_t
 
 enum incomplete { INCOMPLETE_NONE, INCOMPLETE_STILL, INCOMPLETE_ANEW /* others were complete before it */ };
 
-/* Starts the deadline of a client that has not authenticated, or not again after RESET, or that has sent a part of a
- * request, and ends the deadline of others. While requests are in flight, nothing is read: the part is not late. */
+/* Starts the deadline of a client that has not authenticated (or not again after RESET), or that has sent a part of a
+ * request. Ends the deadline of all other clients. While requests are in flight, nothing is read, so a part of a
+ * request does not count as late. */
 static void watch(struct weir__worker *worker, struct weir__connection *connection, enum incomplete incomplete)
 {
 	const bool is_unauthenticated = weir__client_is_unauthenticated(&worker->context, &connection->client);
@@ -200,14 +201,15 @@ static bool say_last(struct weir__worker *worker, struct weir__connection *conne
 	return weir__worker_flush(worker, connection, writer.length);
 }
 
-/* Each argument may have its full length, but not all of them together. An error is all that can be done. */
+/* A request may be too large in total although each argument is within its bound. Writes an error and closes. */
 static bool refuse_size(struct weir__worker *worker, struct weir__connection *connection)
 {
 	_Static_assert(WEIR__IN_SIZE == 262144, "the text says how much");
 	return say_last(worker, connection, "ERR Protocol error: too big request, 262144 bytes are the most");
 }
 
-/* A client that does not authenticate, or does not complete its request, would hold what others need. */
+/* Closes a client that does not authenticate, or does not complete its request: it would hold resources that others
+ * need. */
 static void refuse_late(struct weir__worker *worker, struct weir__connection *connection)
 {
 	(void)say_last(

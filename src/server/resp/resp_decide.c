@@ -1,5 +1,5 @@
 /* resp_decide.c: commands that decide: reads their arguments and writes their replies. Takes are gathered. Commands
- * that must come after earlier replies are not. */
+ * whose replies must come after earlier ones are not. */
 #include "server/resp/resp_command.h"
 
 #include <stdio.h>
@@ -172,7 +172,7 @@ void weir__resp_end_group(struct weir__resp *resp, struct weir__client *client, 
 		weir__resp_mark_reply(resp, client, writer);
 }
 
-/* Writes the reply or the error of an operation. One that is still in flight gets its reply later. */
+/* Writes the reply or the error of an operation. An operation that is still in flight gets its reply later. */
 void weir__end_run(struct weir__call *call, enum weir__run_result result, struct weir__request *request,
 		   const struct weir__refusal *refusal)
 {
@@ -215,7 +215,7 @@ static const struct weir_table_limit *find_limit(struct weir__call *call, enum w
 	return NULL;
 }
 
-/* The end of the group frees room for any key of a request. */
+/* Ends the group if needed, which frees room for any key of a request. */
 static void make_key_room(struct weir__call *call)
 {
 	if (WEIR__UNLIKELY(call->context->keys_used > WEIR__GUARD_KEY_ROOM))
@@ -231,7 +231,7 @@ static inline __attribute__((always_inline)) void gather_claim(struct weir__call
 	resp->claims[n] = *claim;
 	resp->group.forms[n] = (uint8_t)form;
 	resp->n = n + 1;
-	/* A request with a traceparent has a trace span of its own, so it is decided alone. */
+	/* A request with a traceparent has its own trace span, so it is decided alone. */
 	if (WEIR__UNLIKELY(call->context->tracer != NULL) && weir__tracer_has_parent(call->context->tracer)) {
 		resp->n = n;
 		weir__resp_end_group(resp, call->client, call->writer);
@@ -772,7 +772,7 @@ static void write_check_wait(struct weir__request *request, void *writer_)
 	weir__resp_write_integer(writer, weir__signed_of(wait->waited));
 }
 
-/* Neither value can be preferred: the client may have meant the other one. */
+/* Two different values are an error: either may be the one that the client meant. */
 static void refuse_twice(struct weir__call *call, const struct weir__resp_slice *name)
 {
 	char shown[160];
@@ -788,8 +788,8 @@ struct check_options {
 	bool has_cost, has_wait, has_trace;
 };
 
-/* In capitals it is an option wherever it stands. In other letters it is one before the first attribute, the first time,
- * as clients have sent it: else an attribute may have this name. */
+/* In capitals the word is always an option. In other letters it is an option only before the first attribute, and only
+ * once, for clients that send it so. Elsewhere it may be the name of an attribute. */
 static bool is_option(const struct weir__resp_slice *name, const char *option, bool is_before, bool was_given)
 {
 	return weir__is_word(name, option) &&
@@ -888,7 +888,7 @@ static void check_and_wait(struct weir__call *call, struct weir_guard *guard, co
 		      &wait.check.request, &refusal);
 }
 
-/* Decided at once, not gathered. A pipeline of these makes no system calls in between either. */
+/* Checks are decided at once, not gathered. A pipeline of checks makes no system calls in between either. */
 void weir__check_command(struct weir__call *call)
 {
 	struct weir_attribute attributes[WEIR__RESP_ATTRIBUTES_MAX] WEIR__UNINITIALIZED;

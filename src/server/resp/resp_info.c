@@ -144,7 +144,7 @@ static int describe_store(const struct weir__context *context, char *text, size_
 		status.charged, status.excess, status.uncertain, status.dropped, status.last_error);
 }
 
-/* What was lost on the way to traces and logs. */
+/* Spans and log lines that were dropped. */
 static int describe_observing(const struct weir__context *context, char *text, size_t size)
 {
 	struct weir__tracer_set_info info;

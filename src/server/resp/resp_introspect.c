@@ -12,7 +12,8 @@ static void say_names(const struct weir__call *call, const char *const names[], 
 		weir__resp_write_simple(call->writer, names[i], strlen(names[i]));
 }
 
-/* The flags by the names of Redis; as ACL categories, with an @ before each. `admin` is what the role decide may not use. */
+/* The flags by Redis's names. As ACL categories they have an @ before each. `admin` marks commands that the role
+ * `decide` may not use. */
 static uint64_t flags_of(const struct weir__command_row *row, bool as_categories, const char *names[3])
 {
 	uint64_t n = 0;

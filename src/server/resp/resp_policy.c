@@ -19,7 +19,7 @@ enum {
 
 /* --- explain ----------------------------------------------------------------------------------------------------- */
 
-/* Lines, as many as fit. */
+/* A reply of as many lines as fit. */
 struct lines {
 	char text[LINES_SIZE];
 	size_t length, n, left_out;

@@ -9,7 +9,7 @@ enum { ARGUMENTS_MAX = 128, GROWTH = 4096 };
 
 struct weir__transaction {
 	uint32_t n;
-	bool is_spoiled; /* a command was refused: EXEC runs none */
+	bool is_spoiled; /* a command was rejected: EXEC runs none */
 	bool is_running; /* EXEC has begun, and goes on at `at` */
 	size_t at;
 	size_t answers; /* the most bytes that the replies may take */
@@ -75,7 +75,7 @@ static void put(struct weir__transaction *kept, const void *bytes, size_t n)
 	kept->length += n;
 }
 
-/* Returns false if there is no room for the command. */
+/* Returns false if the command does not fit. */
 static bool keep(const struct weir__call *call, const struct weir__command_row *row)
 {
 	const bool repeats = (row->flags & WEIR__IN_MULTI) && call->n > 1;
@@ -142,7 +142,7 @@ bool weir__transaction_is_running(const struct weir__client *client)
 	return client->transaction && client->transaction->is_running;
 }
 
-/* Behind requests in flight, as outside of a transaction. */
+/* Whether the command must wait for requests in flight, as outside of a transaction. */
 static bool must_wait(const struct weir__client *client, const struct weir__resp_slice *name)
 {
 	return client->first && (client->last->is_barrier || !(weir__command_named(name)->flags & WEIR__MAY_OVERLAP));

@@ -1,6 +1,6 @@
 /* resp_transaction.h: MULTI, EXEC and DISCARD, as clients send them around a pipeline. Each command is still decided by
- * itself, and other clients may decide in between. What a transaction adds: nothing is charged before EXEC, and nothing
- * at all if one of the commands was refused. */
+ * itself, and other clients may decide in between. A transaction adds two guarantees: nothing is charged before EXEC,
+ * and nothing at all if one of the commands was rejected. */
 #ifndef WEIR_SERVER_RESP_RESP_TRANSACTION_H
 #define WEIR_SERVER_RESP_RESP_TRANSACTION_H
 
@@ -21,8 +21,8 @@ void weir__transaction_add(struct weir__call *call, const struct weir__command_r
 /* Whether EXEC has begun, and commands are left to run. */
 bool weir__transaction_is_running(const struct weir__client *client);
 
-/* Runs the commands that are left, up to one that waits for earlier requests. Returns false if there is no room for the
- * replies. */
+/* Runs the commands that are left, up to one that waits for earlier requests. Returns false if the replies did not
+ * fit. */
 bool weir__transaction_go_on(struct weir__resp *resp, struct weir__client *client, struct weir__resp_writer *writer);
 
 /* The memory of the queued commands. */

@@ -23,8 +23,8 @@ local function make_bucket()
 		return owed, rest
 	end
 
-	-- How much of a charge has not refilled since, at most n tokens, as the time in which it refills; and how many tokens
-	-- that is. A part of a token counts as one: the rest has refilled.
+	-- Returns how much of a charge has not refilled since, at most n tokens, as the time in which it refills and as
+	-- a number of tokens. A part of a token counts as one token, since the rest of it has refilled.
 	local function undoable(plan, owed, rest, n, charge)
 		local given, given_rest = times(plan, charge.cost)
 		local asked, asked_rest = times(plan, n)
@@ -43,8 +43,9 @@ local function make_bucket()
 		return given, given_rest, is_less(whole, whole_rest, given, given_rest) and tokens + 1 or tokens
 	end
 
-	-- How many of n tokens of a departure no later one was built upon. When the bucket was to be full after it was rounded
-	-- up to a nanosecond. Later departures took whole tokens, so rounding them up undoes that.
+	-- Returns how many of the n tokens of a departure no later departure was built upon. The departure's time until
+	-- full was rounded up to a nanosecond. Later departures took whole tokens, so rounding up to tokens undoes
+	-- that.
 	local function cancellable(plan, state, owed, rest, n, charge)
 		local full, full_rest = charge.full - now, charge.full_ns * plan.a
 		local price, price_rest = times(plan, n)
@@ -146,7 +147,7 @@ local function make_bucket()
 		return state.at - now
 	end
 
-	-- A rest in units of 1/count ns in those of another plan, rounded up.
+	-- Converts a rest in units of 1/count ns to the unit of another plan, rounded up.
 	local function rest_in(to, from, rest)
 		local whole = floor(rest / from.a)
 		local units, remains = portion(to.a, rest - whole * from.a, 0, from.a, 0, 1)
@@ -158,8 +159,8 @@ local function make_bucket()
 		state.at, state.rest = at + carry, rest - carry * plan.grain
 	end
 
-	-- owed * period' / period, rounded up: whole tokens first. Of the remaining part of a token it takes the share of
-	-- period' in whole microseconds, then the share of its rest.
+	-- owed * period' / period, rounded up: whole tokens first. Of the remaining part of a token it takes the share
+	-- of period' in whole microseconds, then the share of its rest.
 	local function rescale(from, to, owed, rest)
 		local tokens = divide(from, owed, rest)
 		local whole, units = times(from, tokens)
@@ -179,8 +180,8 @@ local function make_bucket()
 		return whole + by_whole, units + by_grain + by_rest + up
 	end
 
-	-- In tokens, used' = min(used, burst, burst') + max(0, used - burst): see convert in src/core/bucket.c. A key that
-	-- other plans charge, too, keeps the instant at which it is full.
+	-- In tokens, used' = min(used, burst, burst') + max(0, used - burst): see convert in src/core/bucket.c. A key
+	-- that other plans charge, too, keeps the instant at which it is full.
 	function bucket.convert(from, to, state)
 		local owed, rest = state.at - now, state.rest
 		if owed < 0 or (owed == 0 and rest == 0) then

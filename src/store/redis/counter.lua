@@ -144,7 +144,7 @@ local function make_counter()
 		forget_zeros(state)
 	end
 
-	-- Only in the sub-window that the charge was counted in, while it counts.
+	-- Gives back only in the sub-window that the charge was counted in, while it counts.
 	function counter.undo(plan, state, n, charge)
 		local since, since_rest = minus(charge.at, 0, state.at, state.rest)
 		local i = 1

@@ -22,8 +22,9 @@ local STEP_BACK = 60000000 -- a clock that steps back further is a new clock
 -- to 1/16 (EXPIRIES) of its longest lifetime. So a call uses few different expiry times: formatting a number takes half
 -- as long as a SET.
 local GRACE_MS, EXPIRIES = 100, 16
--- A plan's tag is stored with the state, to tell which plan the state was packed by: version, kind, options, a, period,
--- most. In a call the plan's duration follows, and the instant at which the plan was set. A value has that instant, too.
+-- A plan's tag identifies the plan that packed a state, and is stored with it: version, kind, options, a, period, most.
+-- In a call, the plan's duration and the instant at which the plan was set follow. A stored value has that instant,
+-- too.
 local TAG_BYTES, PLAN_BYTES = 28, 48
 local AGES = 2 ^ 55 -- from here on, the instant of a plan in a call is its age instead: Redis's clock was not known
 local SHARED = 4 -- an option: other plans charge the key, too
@@ -39,10 +40,10 @@ if not is_test then
 	local time = call('TIME')
 	now = time[1] * 1000000 + time[2]
 end
--- Whether no key comes twice, and whether there are logs, whose values are not read completely.
+-- Whether all keys are distinct, and whether the call has logs, whose values are not read completely.
 local is_distinct, has_logs = read('<B', requests) % 2 == 1, read('<B', requests) >= 2
 local values, answers = not has_logs and call('MGET', unpack(KEYS)), {}
--- What the loop at the end has written, by key, because a key may come again.
+-- The values that the loop at the end has written, by key, because a key may occur again.
 local written = not is_distinct and {}
 local anew = 0 -- values that were damaged or not Weir's; their keys were reset
 
@@ -59,7 +60,7 @@ local function make_general()
 	return general
 end
 
--- Requests, or runs of requests that differ only in their keys.
+-- Loops over requests, or runs of requests that differ only in their keys.
 local n, at, bytes, general = 0, 2, #requests, nil
 while at <= bytes do
 	local operation, claims, place, cost, repeats
@@ -96,7 +97,7 @@ while at <= bytes do
 				elseif full_at >= now then
 					owed = (full_at - now) * grain + units
 					if since < set_at and owed > room then
-						owed = nil -- the newer instant is to be stored, although nothing is charged
+						owed = nil -- store the newer instant, although nothing is charged
 					end
 				end
 			end

@@ -57,7 +57,7 @@ local function make_interval()
 		end
 	end
 
-	-- The bucket may have been full since the charge, and its intervals have started anew. Counted back from the
+	-- The bucket may have been full since the charge, and its intervals have started again. Counted back from the
 	-- current interval, there are at least as many starts as there were refills.
 	function interval.undo(plan, state, n, charge)
 		local since, since_rest = minus(state.view_at, state.view_rest, charge.at, 0)

@@ -1,12 +1,12 @@
--- log.lua: a log of events, as src/core/log.c. Stored is a head, then the events: each has its instant in whole
--- microseconds, and the running total of units including it. Totals wrap at 2^48, and only their differences matter. A
--- log may be long, so it is neither read nor written completely: a decision reads the head and the oldest events, and
--- writes the head and one event. Expired events stay in front until they outnumber the live ones.
+-- log.lua: a log of events, as src/core/log.c. A value is a head, then the events. An event has its instant in whole
+-- microseconds, and the running total of units including its own. Totals wrap at 2^48, and only their differences
+-- matter. A log may be long, so it is neither read nor written completely: a decision reads the head and the oldest
+-- events, and writes the head and one event. Expired events stay in front until they outnumber the live ones.
 --
 -- State: n events, of which `base` are stored from the place `first` on (counted from 0), and the others wait in
--- `tail`; `gone`, the running total before the oldest event; instant and total of the newest event. View: `when`, the
--- later of now and the newest event, is the time of the decision; the first event that is live then; the running total
--- before it; the units used since.
+-- `tail`. It also has `gone`, the running total before the oldest event, and instant and total of the newest event.
+-- View: `when`, the later of now and the newest event, is the time of the decision. It also has the first event that is
+-- live then, the running total before that event, and the units used since.
 
 local function make_log()
 	-- Tag, instant of the plan; gone, first, n; instant and total of the newest event; expiry in ms.
@@ -60,8 +60,8 @@ local function make_log()
 		return first
 	end
 
-	-- The first event, from `first` on, with which at least `units` units have come since the running total was
-	-- `gone`. The last event if there is none, which may happen if the value is damaged.
+	-- The first event, from `first` on, whose running total is at least `gone` + `units`. If the value is damaged
+	-- there may be none, and the result is the last event.
 	local function first_with(state, first, gone, units)
 		local last = state.n
 		while first < last do
@@ -128,7 +128,7 @@ local function make_log()
 		keep(state, is_one_more and state.n or state.n - 1, state.when, (before + units) % TOTAL)
 	end
 
-	-- Events in the future of a new clock count as of now. They become one event.
+	-- Events that are in the future of a new clock become one event, at now.
 	function log.notice(_, state)
 		if state.newest - now > STEP_BACK then
 			keep(state, first_after(state, now) - 1, now, state.newest_total)
@@ -142,7 +142,7 @@ local function make_log()
 		state.used = state.used + cost
 	end
 
-	-- If more than `most` units are in the log, the newest decide, so older ones are dropped.
+	-- If the log has more than `most` units, only the newest decide, so older ones are dropped.
 	function log.count_denied(plan, state, cost)
 		local units = min(cost, plan.most)
 		local too_many = state.used - (plan.most - units)
@@ -186,7 +186,7 @@ local function make_log()
 		end
 	end
 
-	-- Only the event of the charge, while it counts. All totals from it on become less.
+	-- Gives back only from the event of the charge, while it counts. All totals from that event on decrease.
 	function log.undo(_, state, n, charge)
 		local i = first_after(state, charge.at - 1)
 		if i < state.live or i > state.n or state.n - i > UNDO_MOST or event(state, i) ~= charge.at then

@@ -17,8 +17,8 @@ local function minus(whole, rest, less, less_rest, grain)
 	return whole - less, rest - less_rest
 end
 
--- From the highest bit of n down. Beyond 2^53 the microseconds are rounded, which is far above anything they are
--- compared with.
+-- Works from the highest bit of n down. Microseconds beyond 2^53 are rounded. They are compared only with much smaller
+-- numbers.
 local function times_any(plan, n)
 	local whole, rest, bit = 0, 0, 1
 	while bit * 2 <= n do
@@ -103,7 +103,7 @@ local function elapsed_at_now(plan)
 	return minus(now, 0, times(plan, divide(plan, now, 0)))
 end
 
--- From now until an instant; 0 if it has passed.
+-- The time from now until an instant. 0 if it has passed.
 local function until_instant(at, rest)
 	if at < now then
 		return 0, 0

@@ -254,7 +254,7 @@ static struct weir__redis_backlog_key *new_entry(struct weir__redis_backlog *bac
 	return entry;
 }
 
-/* Finds the key's entry. `adds`: makes one if there is none. NULL: there is none, or no room. */
+/* Finds the key's entry. `adds`: makes one if it is missing. NULL: not found, or no room. */
 static struct weir__redis_backlog_key *entry_of(struct weir__redis_backlog *backlog, struct limit *limit,
 						struct weir__resp_slice key, bool adds)
 {
@@ -300,7 +300,7 @@ bool weir__redis_backlog_add(struct weir__redis_backlog *backlog, const struct w
 	if (units == 0 && what != WEIR__REDIS_DEFER_RESET)
 		return false;
 	if (!adds && atomic_load_explicit(&backlog->n_keys, memory_order_relaxed) == 0)
-		return false; /* a reset when nothing waits, which is most often so, needs no lock */
+		return false; /* usually nothing waits, and then a reset needs no lock */
 	weir__lock_acquire(&backlog->lock);
 	is_first = backlog->oldest == NULL;
 	limit = find_limit(backlog, plan, name);
@@ -393,7 +393,7 @@ bool weir__redis_backlog_begin(struct weir__redis_backlog *backlog, struct weir_
 	return charge->n > 0;
 }
 
-/* The charge waits again. Meanwhile more units may have been deferred for its key. */
+/* Puts a charge back. More units may have been deferred for its key meanwhile. */
 static void put_back(struct weir__redis_backlog *backlog, struct weir__redis_backlog_key *entry)
 {
 	struct weir__redis_backlog_key *other;
@@ -402,7 +402,7 @@ static void put_back(struct weir__redis_backlog *backlog, struct weir__redis_bac
 	other = find_key(backlog, entry->limit, entry->hash, (struct weir__resp_slice){ entry->key, entry->key_length },
 			 &chain);
 	if (other) {
-		/* What came later is after the charge: a refund takes from that first. */
+		/* Units that were deferred later follow the charge, and a refund takes from them first. */
 		const uint64_t back = weir__min(entry->cost, other->refund);
 
 		other->refund = weir__add_saturating(entry->refund, other->refund - back);

@@ -1,5 +1,5 @@
-/* redis_backlog.h: deferred charges: units that were allowed without Redis and are charged there when it is back. Refunds
- * are deferred, too.
+/* redis_backlog.h: deferred charges: units that were allowed without Redis and are charged there when it is back.
+ * Refunds are deferred, too.
  *
  * A map from a limit's key to units, within a budget of bytes. Charges of a key are summed. Any thread adds. One thread
  * sends the charges, many keys in a call. Units that do not fit count as dropped. */
@@ -25,7 +25,7 @@ struct weir__redis_backlog_info {
 	uint64_t charged;   /* charged in Redis */
 	uint64_t excess;    /* more than was left in Redis */
 	uint64_t uncertain; /* sent, and no reply came; not sent again */
-	uint64_t dropped;   /* there was no room to remember them */
+	uint64_t dropped;   /* they did not fit the memory */
 };
 
 /* Charges on their way to Redis. Large: there is one per thread. */
@@ -45,10 +45,10 @@ struct weir__redis_backlog_charge {
  * it, a client could choose keys that hash to one chain. */
 struct weir__redis_backlog *weir__redis_backlog_new(uint64_t seed, size_t bytes);
 
-/* No charge may be on its way. */
+/* Call it when no charge is on its way. */
 void weir__redis_backlog_free(struct weir__redis_backlog *backlog);
 
-/* What was done to a key without Redis. */
+/* An operation on a key that was done without Redis. */
 enum weir__redis_deferred {
 	WEIR__REDIS_DEFER_CHARGE,
 	WEIR__REDIS_DEFER_REFUND, /* reduces the deferred charge. The rest is refunded in Redis, before later charges */
@@ -56,13 +56,14 @@ enum weir__redis_deferred {
 	WEIR__REDIS_DEFER_RESET,  /* forgets the deferred charge and refund, whatever the units */
 };
 
-/* Limits are identified by name, and the latest plan of a limit is used. Returns true if nothing was waiting before. */
+/* Limits are identified by name, and the latest plan of a limit is used. Returns true if no charge was waiting
+ * before. */
 bool weir__redis_backlog_add(struct weir__redis_backlog *backlog, const struct weir__redis_plan *plan,
 			     struct weir__resp_slice name, struct weir__resp_slice key, enum weir__redis_deferred what,
 			     uint64_t units);
 
-/* Whether a reply of Redis may be without charges that were deferred before it was read: some wait or are on their way,
- * or were made after Redis decided. Takes no lock. */
+/* Whether a reply of Redis may lack charges that were deferred before the reply was read, because some wait, are on
+ * their way, or were made after Redis decided. Takes no lock. */
 bool weir__redis_backlog_is_behind(const struct weir__redis_backlog *backlog, weir_ns decided_at);
 
 /* Whether charges wait or are on their way. Takes no lock. */

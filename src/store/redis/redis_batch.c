@@ -198,7 +198,7 @@ static void deliver(struct weir__redis_client *client, struct weir__redis_batch 
 	batch->is_used = false;
 }
 
-/* Redis did nothing. Jobs that still wait are sent once more, after the script. */
+/* Redis did nothing, because it lacks the script. Jobs that still wait are sent once more, after the script. */
 static void ask_again(struct weir__redis_client *client, struct weir__redis_batch *batch)
 {
 	for (uint32_t i = 0; i < client->n_data; i++)

@@ -20,7 +20,7 @@ enum {
 	NUMBER_BYTES = 20,
 };
 
-/* A higher cost exceeds every limit just the same. The cap keeps the script's sums exact. */
+/* Costs are capped, which keeps the script's sums exact. A cost this high exceeds every limit anyway. */
 static const uint64_t cost_most = UINT64_C(1) << 52;
 
 /* The claims of a request, grouped into parts: claims with the same key are one part. */
@@ -145,7 +145,7 @@ static void put_time(struct draft *draft, weir_ns time)
 	put(draft, time % NS, 2);
 }
 
-/* Returns the index of a plan in the call, or WEIR__REDIS_CALL_PLANS_MAX if there is no room. Checks the newest plan
+/* Returns the index of a plan in the call, or WEIR__REDIS_CALL_PLANS_MAX if the call is full. Checks the newest plan
  * first: most calls have few plans, and most claims use the newest. */
 static size_t place_of(struct draft *draft, const struct weir__redis_plan *plan)
 {
@@ -191,7 +191,7 @@ static void end_undo(struct draft *draft, const struct weir__redis_request *requ
 	draft->run = 0;
 }
 
-/* Before the claims that follow the first, so that the script knows it when it looks at them. */
+/* It goes before the second claim, so that the script knows it when it looks at the other claims. */
 static void put_max_delay(struct draft *draft, const struct weir__redis_request *request)
 {
 	weir_ns max_delay = WEIR_NEVER;
@@ -381,7 +381,8 @@ static bool get_verdict(struct answers *answers, enum weir__redis_operation oper
 	if (word & HAS_LIMIT)
 		verdict->limit = get(answers, 6);
 	if (verdict->allowed) {
-		/* IS_RETRY: a limit with count all allowed the request, a different limit denied it, and the attempt counted. */
+		/* IS_RETRY: a limit with count all allowed the request, a different limit denied it, and the attempt
+		 * counted. */
 		verdict->retry_after = word & IS_RETRY ? wait : 0;
 		verdict->delay = !(word & IS_RETRY) && (plan->flags & WEIR_PLAN_SHAPE || word & HAS_LIMIT) ? wait : 0;
 	} else {

@@ -34,7 +34,7 @@ enum weir__redis_operation {
 	WEIR__REDIS_REFUND,
 	WEIR__REDIS_RESET,  /* the verdict of a full key; allowed: the key had a state to forget */
 	WEIR__REDIS_UNDO,   /* gives back up to `cost` units of one charge, as far as they still count: `granted` */
-	WEIR__REDIS_DEPART, /* a take, denied if it would be delayed by more than max_delay: retry_after is that delay */
+	WEIR__REDIS_DEPART, /* a take, denied if it would be delayed by more than max_delay; retry_after: that delay */
 	WEIR__REDIS_CANCEL, /* gives back a departure, minus what later ones were built upon: `granted` */
 };
 
@@ -46,15 +46,15 @@ struct weir__redis_claim {
 	uint64_t cost;
 
 	weir_ns max_delay; /* for DEPART; of several claims the least counts */
-	/* For UNDO and CANCEL, the charge: decided_at of its job (redis_job.h), and how many units. For CANCEL also when the key
-	 * was to be full after it: decided_at + reset_after. */
+	/* For UNDO and CANCEL, the charge: decided_at of its job (redis_job.h), and how many units. For CANCEL also
+	 * when the key was to be full after it: decided_at + reset_after. */
 	weir_ns charged_at;
 	uint64_t charged_cost;
 	weir_ns charged_full_at;
 };
 
-/* Only TAKE and DEPART may have several claims. Claims with the same name and key count as one claim with the sum of their
- * costs, and get the same verdict. */
+/* Only TAKE and DEPART may have several claims. Claims with the same name and key count as one claim with the sum of
+ * their costs, and get the same verdict. */
 struct weir__redis_request {
 	enum weir__redis_operation operation;
 	const struct weir__redis_claim *claims;

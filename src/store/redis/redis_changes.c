@@ -1,4 +1,4 @@
-/* redis_changes.c: scripts for shared changes of limits, and the form of these in Redis. */
+/* redis_changes.c: scripts for shared changes of limits, and the form of such changes in Redis. */
 #include "store/redis/redis_changes.h"
 
 #include <inttypes.h>
@@ -31,9 +31,9 @@
 	"	return redis.error_reply('FULL too many limits are changed already')\n"                                      \
 	"end\n"
 
-/* A server that was not seen for 5 s does not count as one that runs its policy. If it runs all the same, no harm is
- * done: the version changes with each deletion, and a changed version makes every server read the changes again and
- * store again what is missing. */
+/* A server that was not seen for 5 s does not count as running its policy. If it still runs, this does no harm: each
+ * deletion changes the version, and a changed version makes every server read the changes again and restore what is
+ * missing. */
 const char weir__redis_changes_beat[] = "local time = redis.call('TIME')\n"
 					"local now = time[1] * 1000 + math.floor(time[2] / 1000)\n"
 					"if ARGV[3] ~= '' then redis.call('ZREM', KEYS[1], ARGV[3] .. ARGV[1]) end\n"

@@ -15,7 +15,7 @@
 
 enum {
 	WEIR__REDIS_CHANGES_MAX = 2048, /* fields of the hash */
-	WEIR__REDIS_CHANGE_NAME = 64,   /* bytes with the NUL, as what follows */
+	WEIR__REDIS_CHANGE_NAME = 64,   /* this and the next are bytes with the NUL */
 	WEIR__REDIS_CHANGE_USER = 64,
 	WEIR__REDIS_CHANGE_PEER = 64,
 	WEIR__REDIS_CHANGE_VALUE = 384,
@@ -32,9 +32,9 @@ struct weir__redis_change {
 	uint64_t version;                                                  /* at least 1 */
 };
 
-/* Notes that a server runs a policy. KEYS: servers, changes. ARGV: id, identity, the identity before or empty, and 1 if
- * the server has just begun to run this policy. Replies with the version, as a text. Then, and when a server was not
- * seen for a minute, deletes changes of policies that no server runs. */
+/* Records that a server runs a policy. KEYS: servers, changes. ARGV: id, identity, the identity before or empty, and 1
+ * if the server has just begun to run this policy. Replies with the version, as a text. If the server has just begun,
+ * or another was not seen for a minute, it also deletes changes of policies that no server runs. */
 extern const char weir__redis_changes_beat[];
 
 /* Stores a change. KEYS: changes. ARGV: field, limit, user, peer, the most fields. Replies with version and Unix time

@@ -13,7 +13,7 @@ enum { PATIENCE_BUDGETS = 2 };
 #define PATIENCE_LEAST (250 * WEIR__REDIS_MS)
 
 /* Each node sends a heartbeat about once a second (redis_connect.c), so the others have counted a new node after
- * COUNTED_AFTER. They forget a node after a minute. A node that was silent for half of that joins them anew. */
+ * COUNTED_AFTER. They forget a node after a minute. A node that was silent for half of that time joins them again. */
 #define COUNTED_AFTER (2000 * WEIR__REDIS_MS)
 #define FORGOTTEN_AFTER (30000 * WEIR__REDIS_MS)
 
@@ -255,7 +255,7 @@ static void pushed(struct weir__redis_client *client, struct weir__redis_link *l
 	}
 }
 
-/* RESP2 has no type for out-of-band messages, but on a link that has subscribed nothing else comes. */
+/* RESP2 has no type for out-of-band messages. A subscribed link receives nothing else. */
 static bool is_pushed(const struct weir__redis_link *link, const struct weir__resp_token *tokens)
 {
 	return tokens->type == WEIR__RESP_PUSH ||

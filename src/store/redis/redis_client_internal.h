@@ -43,8 +43,8 @@ struct weir__redis_client {
 
 	char id[WEIR__REDIS_ID_LENGTH + 1]; /* of this node, random */
 	weir_ns beat_at;
-	weir_ns counted_at; /* when Redis last replied to a heartbeat; 0: never */
-	weir_ns joins_until; /* when the other nodes must have counted this one; WEIR_NEVER: they have, or there are none */
+	weir_ns counted_at;  /* when Redis last replied to a heartbeat; 0: never */
+	weir_ns joins_until; /* when the other nodes must have counted this one; WEIR_NEVER: they have */
 	uint32_t beaten;     /* the link that sent the last heartbeat */
 
 	struct weir__redis_query *query; /* the unfinished query; NULL: none */
@@ -101,7 +101,7 @@ uint32_t weir__redis_connect_ready(const struct weir__redis_client *client);
 
 /* --- redis_batch.c --------------------------------------------------------------------------------------------- */
 
-/* Sends as many waiting jobs as fit one call. Returns false if there is nothing to send, or no room. */
+/* Sends as many waiting jobs as fit one call. Returns false if nothing waits, or the output has no room. */
 bool weir__redis_batch_depart(struct weir__redis_client *client, struct weir__redis_link *link);
 
 /* Handles the reply to a call. */

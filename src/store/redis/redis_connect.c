@@ -99,7 +99,7 @@ static weir_ns pause_after(struct weir__redis_client *client, const struct weir_
 	return weir__redis_jittered(pause < PAUSE_MOST ? pause : PAUSE_MOST, &client->seed);
 }
 
-/* Counted from when the last attempt began: an attempt that took long was already a pause. */
+/* The pause counts from the start of the last attempt, since an attempt that took long was already a pause. */
 static weir_ns retry_at(struct weir__redis_client *client, const struct weir__redis_link *link)
 {
 	const uint32_t all = client->url->n_places; /* sentinels; each is tried once before any is tried again */

@@ -107,7 +107,7 @@ enum weir__redis_command weir__redis_link_greet(struct weir__redis_link *link, c
 		const enum weir__redis_command next = (enum weir__redis_command)command;
 		const size_t n = words_of(link, url, next, database, words);
 
-		/* If there is no room, no reply comes either, and the link is closed as one that does not reply. */
+		/* If the command does not fit, no reply comes, and the link is closed for its timeout. */
 		if (n > 0) {
 			(void)weir__redis_link_say(link, next, words, n, now);
 			return next;

@@ -6,8 +6,8 @@
 
 enum weir__redis_outcome {
 	WEIR__REDIS_JOB_DECIDED,   /* Redis decided: see the verdicts */
-	WEIR__REDIS_JOB_UNREACHED, /* not called in time, or Redis refused the call: certainly nothing was charged */
-	WEIR__REDIS_JOB_UNANSWERED /* Redis was called, and no reply came in time: it may have charged */
+	WEIR__REDIS_JOB_UNREACHED, /* not sent in time, or Redis rejected the call: certainly nothing was charged */
+	WEIR__REDIS_JOB_UNANSWERED /* it was sent, and no reply came in time: Redis may have charged */
 };
 
 /* Why Redis did not decide a job. */

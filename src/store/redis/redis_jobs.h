@@ -39,7 +39,7 @@ struct weir__redis_jobs {
 void weir__redis_jobs_init(struct weir__redis_jobs *jobs);
 void weir__redis_jobs_fini(struct weir__redis_jobs *jobs);
 
-/* Appends to the waiting jobs. Returns false if the job is invalid, or there is no room. */
+/* Appends to the waiting jobs. Returns false if the job is invalid, or the queue is full. */
 bool weir__redis_jobs_add(struct weir__redis_jobs *jobs, struct weir__redis_job *job, weir_ns deadline);
 
 /* Removes an entry from the waiting jobs. */

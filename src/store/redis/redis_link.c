@@ -35,7 +35,7 @@ void weir__redis_link_reset(struct weir__redis_link *link)
 	weir__resp_reply_init(&link->reply);
 }
 
-/* Grows the buffer to hold `size` bytes in all. Returns false if that is more than `most`, or there is no memory. */
+/* Grows the buffer to hold `size` bytes in all. Returns false if that is more than `most`, or memory runs out. */
 static bool reserve(char **bytes, size_t *has, size_t size, size_t first, size_t most)
 {
 	size_t grown = *has == 0 ? first : *has;
@@ -140,7 +140,7 @@ bool weir__redis_link_gather(struct weir__redis_link *link, struct weir__resp_sl
 		*ret_bytes = came;
 		return true;
 	}
-	/* May exceed the bound by what came at once, because that may complete the buffered reply. */
+	/* The buffer may exceed the bound by the bytes of one read, because they may complete the buffered reply. */
 	if (!reserve(&link->input, &link->input_size, link->input_length + came.length, INPUT_FIRST,
 		     link->input_length + came.length))
 		return false;

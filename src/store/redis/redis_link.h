@@ -88,14 +88,14 @@ void weir__redis_link_reset(struct weir__redis_link *link);
 
 /* --- out --------------------------------------------------------------------------------------------------------- */
 
-/* Makes room for a command of up to `size` bytes, to be written with ret_writer. Returns false if there is no room. */
+/* Makes room for a command of up to `size` bytes, to be written with ret_writer. Returns false if it does not fit. */
 bool weir__redis_link_begin(struct weir__redis_link *link, size_t size, struct weir__resp_writer *ret_writer);
 
 /* Queues what was written, as a command that will get a reply. */
 void weir__redis_link_end(struct weir__redis_link *link, const struct weir__resp_writer *writer,
 			  enum weir__redis_command command, struct weir__redis_batch *batch, weir_ns now);
 
-/* The same for a command given as words. Returns false if there is no room. */
+/* The same for a command given as words. Returns false if it does not fit. */
 bool weir__redis_link_say(struct weir__redis_link *link, enum weir__redis_command command,
 			  const struct weir__resp_slice *words, size_t n, weir_ns now);
 
@@ -110,11 +110,11 @@ weir_ns weir__redis_link_stalls_at(const struct weir__redis_link *link, weir_ns 
 /* --- in ---------------------------------------------------------------------------------------------------------- */
 
 /* Appends received bytes to what is buffered. ret_bytes is all unread bytes: `came` itself if nothing was buffered.
- * Returns false if there is no memory. */
+ * Returns false if memory runs out. */
 bool weir__redis_link_gather(struct weir__redis_link *link, struct weir__resp_slice came,
 			     struct weir__resp_slice *ret_bytes);
 
-/* Buffers the unread rest of those bytes. Returns false if it is too large, or there is no memory. */
+/* Buffers the unread rest of those bytes. Returns false if it is too large, or memory runs out. */
 bool weir__redis_link_keep(struct weir__redis_link *link, struct weir__resp_slice rest);
 
 /* --- the handshake ----------------------------------------------------------------------------------------------- */

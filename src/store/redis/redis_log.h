@@ -1,5 +1,6 @@
 /* redis_log.h: log lines about a store in Redis: that it is gone, and why; that it is back, after how long, and what
- * was charged; that it is slow; that charges are lost. Lines are rate limited, so that a flapping Redis does not fill the disk. Belongs to the Redis thread. */
+ * was charged; that it is slow; that charges are lost. Lines are rate limited, so that a flapping Redis does not fill
+ * the disk. Belongs to the Redis thread. */
 #ifndef WEIR_STORE_REDIS_REDIS_LOG_H
 #define WEIR_STORE_REDIS_REDIS_LOG_H
 
@@ -15,7 +16,7 @@ struct weir__redis_log {
 	char url[WEIR__REDIS_LOG_URL_SIZE]; /* without passwords */
 	bool is_up, was_ever_up, has_entries;
 	weir_ns gone_since;
-	weir_ns slow_from, dropped_from; /* not before then is it said again */
+	weir_ns slow_from, dropped_from; /* the line is not repeated before then */
 	uint64_t slow_told, dropped_told;
 	struct weir__redis_thread_info told; /* what was last reported */
 	struct weir_plan plan;               /* limit of lines */

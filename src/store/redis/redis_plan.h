@@ -21,8 +21,8 @@ enum { WEIR__REDIS_PLAN_BYTES = 48 };
 
 struct weir__redis_plan {
 	struct weir_plan plan;
-	/* The instant on Redis's clock at which the limit was set to this plan, in whole microseconds. Of the plans that
-	 * nodes have for one key, the one that was set last decides. 0: before all others, or not known yet. */
+	/* The instant on Redis's clock at which the limit was set to this plan, in whole microseconds. Of the plans
+	 * that nodes have for one key, the one that was set last decides. 0: before all others, or not known yet. */
 	weir_ns set_at;
 	unsigned char bytes[WEIR__REDIS_PLAN_BYTES]; /* the plan as the script reads it */
 };
@@ -39,7 +39,7 @@ void weir__redis_plan_set_at(struct weir__redis_plan *plan, weir_ns at);
 void weir__redis_plan_set_age(struct weir__redis_plan *plan, weir_ns age);
 
 /* Changes the plan as of now, a time on Redis's clock. Keys are converted when they are next used. If now is not later
- * than the instant of the plan before, because the clock went back, the new one is a microsecond later than the old.
+ * than the instant of the previous plan, because the clock went back, the new plan is a microsecond later than that.
  * Nothing changes on an error: WEIR_ERR_MAXIMUM, or WEIR_ERR_CHANGE as in weir_step_convertible. */
 int weir__redis_plan_change(struct weir__redis_plan *plan, const struct weir_plan *to, weir_ns now,
 			    struct weir_message *ret_message);

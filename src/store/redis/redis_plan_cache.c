@@ -41,7 +41,7 @@ static bool is_inline(const struct weir_table_limit *limit)
 	return limit->name[0] == '\0';
 }
 
-/* The name of the plan. If the keys of a limit were to be reset, its name has a ~ and a hash in front
+/* The name of the plan. If the keys of a limit had to start over, its name has a ~ and a hash in front
  * (guard/bound_policy.c). Nodes that were started later do not have this prefix, so it is cut off. In Redis a key of a
  * different kind is reset anyway. A name that may have been truncated is left as it is. */
 const char *weir__redis_limit_name(const struct weir_table_limit *limit)
@@ -118,7 +118,7 @@ void weir__redis_plan_cache_set_clock(struct weir__redis_plan_cache *cache, weir
 	(void)pthread_mutex_unlock(&cache->lock);
 }
 
-/* A time of the table's clock on Redis's. The clock is known. */
+/* Converts a time of the table's clock to Redis's clock, which must be known. */
 static weir_ns on_redis(const struct weir__redis_plan_cache *cache, weir_ns at)
 {
 	const weir_ns told_at = atomic_load(&cache->told_at);

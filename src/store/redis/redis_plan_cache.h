@@ -1,10 +1,10 @@
 /* redis_plan_cache.h: limits as Redis knows them: their plans, and their names in Redis.
  *
  * A limit of the table may change at any time. The cache, shared by all workers, has the newest plan of each limit,
- * which records when it was set on Redis's clock. Until a reply has told that clock, a plan has its age instead. Each
- * worker has a lookup with the plans that it uses, and checks that they are still the newest. Inline limits never
- * change, so a lookup makes their plans itself. Plans are reference-counted: the cache, a lookup or a call under way
- * keeps them alive. */
+ * which records when it was set on Redis's clock. Until a reply has told the time of that clock, a plan has its age
+ * instead. Each worker has a lookup with the plans that it uses, and checks that they are still the newest. Inline
+ * limits never change, so a lookup makes their plans itself. Plans are reference-counted: the cache, a lookup or a call
+ * under way keeps them alive. */
 #ifndef WEIR_STORE_REDIS_REDIS_PLAN_CACHE_H
 #define WEIR_STORE_REDIS_REDIS_PLAN_CACHE_H
 

@@ -1,8 +1,8 @@
 /* redis_query.h: single commands and one subscription, by a client that decides nothing
  * (weir__redis_client_new_for_queries).
  *
- * Pure, like the client. The driver's duties are those of redis_client.h. One query is under way at a time, on its own
- * connection. If that connection is lost, the query is sent once more on the next one, unless it says is_once. */
+ * Pure, like the client. The driver has the same duties as in redis_client.h. One query is under way at a time, on its
+ * own connection. If that connection is lost, the query is sent once more on the next one, unless is_once is set. */
 #ifndef WEIR_STORE_REDIS_REDIS_QUERY_H
 #define WEIR_STORE_REDIS_REDIS_QUERY_H
 
@@ -34,7 +34,7 @@ struct weir__redis_query {
 	bool was_sent; /* Redis may have run it, even if it failed */
 };
 
-/* The previous query must be done. */
+/* Sends a query. The previous query must be done. */
 void weir__redis_query_send(struct weir__redis_client *client, struct weir__redis_query *query, weir_ns now);
 
 bool weir__redis_query_is_done(const struct weir__redis_query *query);

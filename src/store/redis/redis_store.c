@@ -96,7 +96,7 @@ static void recycle(struct redis_store *store, struct batch *batch)
 	store->n_spare++;
 }
 
-/* Makes room for n more claims, and as many requests. Returns false if there is no memory. */
+/* Makes room for n more claims, and as many requests. Returns false if memory runs out. */
 static bool make_room(struct batch *batch, uint32_t n)
 {
 	uint32_t room = batch->room ? batch->room : FIRST_ROOM;
@@ -121,7 +121,7 @@ static bool make_room(struct batch *batch, uint32_t n)
 	return true;
 }
 
-/* Keeps the plan alive until the batch is done. Returns false if there is no memory. */
+/* Keeps the plan alive until the batch is done. Returns false if memory runs out. */
 static bool use_plan(struct batch *batch, struct weir__redis_shared_plan *plan)
 {
 	for (uint32_t i = batch->n_plans; i > 0; i--) /* mostly the last one matches */
@@ -174,7 +174,7 @@ static struct batch *batch_for(struct redis_store *store, const struct weir__sto
 	return store->open && make_room(store->open, request->n) ? store->open : NULL;
 }
 
-/* Writes claims in Redis's form. Returns false if there is no memory, or a limit does not fit Redis. */
+/* Writes claims in Redis's form. Returns false if memory runs out, or a limit does not fit Redis. */
 static bool add_claims(struct redis_store *store, struct batch *batch, const struct weir__store_request *request)
 {
 	const struct weir_table_limit *limit = NULL;

@@ -11,9 +11,9 @@
 
 struct weir__redis_thread;
 
-/* Starts the thread. Does not wait for Redis. The URL is copied. Deferred charges take at most deferred_bytes. The thread calls log with log lines; NULL: no log.
- * WEIR_ERR_SYSTEM: no memory, or no thread. WEIR_ERR_LIMIT: a file named in the URL (CA, certificate, key) cannot be
- * used. ret_message has the details. */
+/* Starts the thread. Does not wait for Redis. The URL is copied. Deferred charges take at most deferred_bytes. The
+ * thread calls log with log lines; NULL: no log. WEIR_ERR_SYSTEM: no memory, or no thread. WEIR_ERR_LIMIT: a file named
+ * in the URL (CA, certificate, key) cannot be used. ret_message has the details. */
 int weir__redis_thread_new(const struct weir__redis_url *url, size_t deferred_bytes,
 			   void (*log)(void *context, const char *line), void *context,
 			   struct weir__redis_thread **ret_store, struct weir_message *ret_message);
@@ -31,14 +31,15 @@ void weir__redis_thread_ask_and_wait(struct weir__redis_thread *store, struct we
 /* Waits until Redis can be called, for at most this long. Returns false if it still cannot. */
 bool weir__redis_thread_wait(struct weir__redis_thread *store, weir_ns at_most);
 
-/* What was done to a key while Redis was not called: it is done there, up to what is left, when Redis is back. Units that
- * do not fit the backlog count as dropped. Plan, name and key are copied. May be called from any thread. */
+/* Defers an operation on a key that was done without Redis. It is repeated in Redis, up to what is left there, when
+ * Redis is back. Units that do not fit the backlog count as dropped. Plan, name and key are copied. May be called from
+ * any thread. */
 void weir__redis_thread_defer(struct weir__redis_thread *store, const struct weir__redis_plan *plan,
 			      struct weir__resp_slice name, struct weir__resp_slice key, enum weir__redis_deferred what,
 			      uint64_t units);
 
-/* Whether a reply that Redis decided at this time may be without charges deferred before: see redis_backlog.h. May be
- * called from any thread. */
+/* Whether a reply that Redis decided at this time may lack earlier deferred charges: see redis_backlog.h. May be called
+ * from any thread. */
 bool weir__redis_thread_is_behind(const struct weir__redis_thread *store, weir_ns decided_at);
 
 enum { WEIR__REDIS_LATENCIES = 16 };

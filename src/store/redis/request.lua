@@ -17,7 +17,7 @@ local function answer(operation, allowed, remaining, granted, wait, wait_rest, r
 	return pack(ANSWER_FORM, word, remaining, reset, reset_rest) .. told_wait .. told_granted
 end
 
--- A verdict by a plan that is not the request's own says what that plan allows.
+-- A verdict by a plan other than the request's own includes the limit of that plan.
 local function with_limit(plan, state, verdict)
 	if state.plan.tag == plan.tag then
 		return verdict
@@ -66,8 +66,9 @@ function general.undo(operation, place, n, i, charge)
 end
 
 -- Peeks at all claims, and charges all only if all would allow. Limits with count_all also count a denied attempt, and
--- return their numbers after that. But `allowed` stays their answer to this request. A departure that would be further away
--- than the longest delay is denied, and the delay is the time until retry. No longest delay means that all are accepted.
+-- return their numbers after that. But `allowed` stays what they decided on this request. A departure that would be
+-- further away than the longest delay is denied, and the delay is the time until retry. No longest delay means that all
+-- are accepted.
 function general.take_together(place, cost, claims, n, from, longest, longest_ns)
 	local plans_of, places, costs, states_of, verdicts, all = {}, {}, {}, {}, {}, true
 	for i = 1, claims do

@@ -56,8 +56,8 @@ local function untouched(plan)
 	return state
 end
 
--- A value of versions 1 and 2, which had no instants of the plan and of the last use. The key may have been used a moment
--- ago.
+-- A value of versions 1 and 2, which had no instants of the plan and of the last use. The key may have been used a
+-- moment ago.
 local function renewed(value)
 	local used_at = value:byte(2) <= INTERVAL and pack('<I7', now) or ''
 	return string.char(VERSION) .. sub(value, 2, TAG_BYTES) .. string.rep('\0', SET_AT_BYTES) .. sub(value, TAG_BYTES + 1) ..
@@ -92,7 +92,8 @@ local function fetch(plan, i)
 	return call('MGET', KEYS[i])[1]
 end
 
--- The state of the i-th claim's key, as stored, or as an earlier claim left it. The request is decided by the state's plan.
+-- The state of the i-th claim's key, as stored, or as an earlier claim left it. The request is decided by the state's
+-- plan.
 local function state_for(i, plan)
 	local key = KEYS[i]
 	local state = states[key]

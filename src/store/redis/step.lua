@@ -76,8 +76,9 @@ local function convert(state, to)
 	now, state.is_changed = really_now, true
 end
 
--- Decides which plan the request is decided by: the one that was set later, and of two at the same instant the state's.
--- Returns false if the key has to start anew. A change to the same numbers converts, too: it forgets what has refilled.
+-- Chooses the plan that decides the request: the plan that was set later, or the state's plan if both were set at the
+-- same instant. Returns false if the key has to start over. A change to the same numbers converts, too: it forgets what
+-- has refilled.
 local function choose_plan(state, plan)
 	if state.set_at >= plan.set_at and (state.plan.tag == plan.tag or not plan.is_shared) then
 		return true

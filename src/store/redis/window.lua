@@ -59,7 +59,7 @@ local function make_window()
 		state.at, state.rest, state.n = state.view_at, state.view_rest, state.view_n - min(state.view_n, n)
 	end
 
-	-- Only in the window that the charge was counted in.
+	-- Gives back only in the window that the charge was counted in.
 	function window.undo(plan, state, n, charge)
 		local since, since_rest = minus(charge.at, 0, state.view_at, state.view_rest)
 		if since < 0 or not is_less(since, since_rest, plan.whole, plan.rest) then

@@ -26,7 +26,7 @@ uint32_t weir__arena_chunks(size_t bytes)
 
 size_t weir__arena_bytes(uint64_t chunks)
 {
-	/* Some to spare, since a free chunk is hard to find when almost all are taken. */
+	/* Adds some spare chunks, since a free chunk is hard to find when almost all are taken. */
 	return (chunks + chunks / 32 + 64) * (WEIR__CHUNK_BYTES + 1);
 }
 
@@ -80,7 +80,7 @@ static bool take_this(struct weir__arena *arena, uint32_t i, uint8_t stamp)
 	return atomic_compare_exchange_strong(&arena->taken[i], &free_byte, stamp);
 }
 
-/* How many chunks to search: all of the arena, but not every time while it is full. */
+/* The number of chunks to search: all of the arena, but only part of it most of the time while it is full. */
 static uint32_t look_at_most(struct weir__arena *arena)
 {
 	const uint32_t short_looks = atomic_load_explicit(&arena->short_looks, memory_order_relaxed);

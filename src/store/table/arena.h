@@ -1,9 +1,9 @@
-/* arena.h: memory for what does not fit a slot, in chunks of 64 bytes, with one byte per chunk that tells whether it is
+/* arena.h: memory for what does not fit a slot, in chunks of 64 bytes, with one byte per chunk that says whether it is
  * taken.
  *
- * Taking a chunk is one swap of its byte, and giving it back is one store. So all that a killed process can leave
- * behind is a chunk that is taken and that nothing refers to. The byte of a taken chunk holds a stamp of roughly when
- * it was taken. A sweep, a little at a time, gives back chunks that were taken long ago and that nothing refers to. */
+ * Taking a chunk is one swap of its byte, and giving it back is one store. So a killed process leaves at most a taken
+ * chunk that nothing refers to. The byte of a taken chunk holds a stamp of roughly when it was taken. A sweep, a little
+ * at a time, gives back chunks that were taken long ago and that nothing refers to. */
 #ifndef WEIR_STORE_TABLE_ARENA_H
 #define WEIR_STORE_TABLE_ARENA_H
 
@@ -46,7 +46,7 @@ size_t weir__arena_bytes(uint64_t chunks);
 /* The memory has `bytes` bytes and is aligned to a chunk. */
 void weir__arena_init(struct weir__arena *arena, void *memory, size_t bytes);
 
-/* NULL: there is no chunk with this number. */
+/* NULL: no chunk has this number. */
 static inline union weir__chunk *weir__arena_chunk(const struct weir__arena *arena, uint32_t number)
 {
 	return number - 1 < arena->n ? &arena->chunks[number - 1] : NULL;
@@ -56,20 +56,20 @@ static inline union weir__chunk *weir__arena_chunk(const struct weir__arena *are
  * comes from one clock that all callers share, whatever times they decide for. */
 uint32_t weir__arena_take(struct weir__arena *arena, weir_ns now);
 
-/* Takes up to n chunks, most often ones that lie together. Returns how many. */
+/* Takes up to n chunks, usually adjacent ones. Returns their number. */
 uint32_t weir__arena_take_some(struct weir__arena *arena, weir_ns now, uint32_t *numbers, uint32_t n);
 
 void weir__arena_give(struct weir__arena *arena, uint32_t number);
 
-/* Whether the chunk was taken an hour or more before `since`. By then the thread that took it has put it to use or
- * never will. */
+/* Whether the chunk was taken an hour or more before `since`. The thread that took it has put it to use by then, or was
+ * killed. */
 bool weir__arena_is_old(const struct weir__arena *arena, uint32_t number, weir_ns since);
 
 /* Gives back an old chunk. Returns false if the chunk is not old, or was given back or taken again meanwhile. */
 bool weir__arena_reclaim(struct weir__arena *arena, uint32_t number, weir_ns since);
 
-/* Whether enough time has passed since `since` to begin another sweep, and whether so much has passed that chunks taken
- * since then could seem old. */
+/* weir__arena_is_next: enough time has passed since `since` to begin another sweep. weir__arena_is_long_after: so much
+ * has passed that chunks taken since then could seem old. */
 bool weir__arena_is_next(const struct weir__arena *arena, weir_ns now, weir_ns since);
 bool weir__arena_is_long_after(const struct weir__arena *arena, weir_ns now, weir_ns since);
 

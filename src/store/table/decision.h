@@ -1,4 +1,4 @@
-/* decision.h: which of several limits decided a request, and what the decision says. Every store uses this, and so does
+/* decision.h: which of several limits decided a request, and the decision's verdict. Every store uses it, and so does
  * everything that shows decided_by. */
 #ifndef WEIR_STORE_TABLE_DECISION_H
 #define WEIR_STORE_TABLE_DECISION_H
@@ -6,8 +6,8 @@
 #include <weir/table.h>
 
 /* Whether claim a decides rather than claim b, which precedes it. A limit that denies goes before one that allows. Of
- * two that deny, `never` goes before any wait, and then the longer wait goes first. Of two that allow, the one with less
- * remaining goes first. */
+ * two that deny, `never` goes before any wait, and then the longer wait goes first. Of two that allow, the one with
+ * less remaining goes first. */
 static inline bool weir__verdict_decides_more(const struct weir_verdict *a, const struct weir_verdict *b)
 {
 	if (a->allowed != b->allowed)
@@ -17,7 +17,8 @@ static inline bool weir__verdict_decides_more(const struct weir_verdict *a, cons
 	return a->never != b->never ? a->never : a->retry_after > b->retry_after;
 }
 
-/* Denies a request that would depart later than its caller accepts. retry_after is how long it would have had to wait. */
+/* Denies a request that would depart later than its caller accepts. retry_after is how long it would have had to
+ * wait. */
 static inline void weir__verdict_deny_late(struct weir_verdict *verdict)
 {
 	verdict->allowed = false;

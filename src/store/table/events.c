@@ -88,8 +88,8 @@ static struct weir__found walk(struct weir__events *events, enum weir__events_by
 	return (struct weir__found){ .i = events->n, .before = before };
 }
 
-/* The first steps double, since what is searched for is most often among the oldest. All events before `i` are too small,
- * those from `until` on are large enough. A cell that was overwritten has a total larger than the newest, and is
+/* The first steps double, since what is searched for is most often among the oldest. All events before `i` are too
+ * small, those from `until` on are large enough. A cell that was overwritten has a total larger than the newest, and is
  * not between the events around it: the bits of a total suffice for several rounds of the ring. */
 struct weir__found weir__events_find(struct weir__events *events, enum weir__events_by by, uint64_t least)
 {

@@ -5,16 +5,16 @@
  * weir__history_next does.
  *
  * A decision that changes the history is made by a swap of its newest event, which fails if anything has changed since.
- * A decision that changes nothing need only know that its own cells were not overwritten. So a reader that has lost a race
- * reads with care: the oldest event first, then the newest, and the oldest again, which must be the same; then cells, and
- * the oldest event once more. A cell that was overwritten is out of order, so the reader notices. The result is valid for
- * the moment at which it read the newest event, however many events others add meanwhile. */
+ * A decision that changes nothing need only know that its own cells were not overwritten. So a reader that has lost a
+ * race reads with care: the oldest event first, then the newest, and the oldest again, which must be the same; then
+ * cells, and the oldest event once more. A cell that was overwritten is out of order, so the reader notices. The result
+ * is valid for the moment at which it read the newest event, however many events others add meanwhile. */
 #ifndef WEIR_STORE_TABLE_EVENTS_H
 #define WEIR_STORE_TABLE_EVENTS_H
 
 #include "store/table/history.h"
 
-enum { WEIR__EVENTS_FEW = 1 }; /* of a key without a history: what was folded */
+enum { WEIR__EVENTS_FEW = 1 }; /* the events of a folded key */
 
 /* Instants are absolute. Totals start from 0 before the first event. */
 struct weir__events {

@@ -13,10 +13,10 @@ enum {
 	DEPTH_MOST = 4,
 };
 
-/* In place of a root's newest event: the root is gone or has moved, or is folded. */
+/* Stored instead of a root's newest event: the root is gone, has moved, or is folded. */
 static const uint64_t gone = UINT64_MAX;
 
-/* In place of the root that it has moved to. The upper half of the word are the units. */
+/* Stored instead of the root that it has moved to. The upper half of the word is the number of units. */
 static const uint32_t folded = UINT32_MAX;
 
 /* Bits 0 and 62 are set in every cell. Bit 63 is set as long as nothing was written to it. */
@@ -41,7 +41,7 @@ static uint32_t cells_a_leaf(const struct weir__shape *shape)
 	return shape->time_bits ? WEIR__CHUNK_WORDS : WEIR__CHUNK_PAIRS;
 }
 
-/* Events that no longer count may stay for as long again, and some units with them. The spare bits are for these. */
+/* Expired events may stay for up to one more duration, with their units. The spare bits are for those. */
 uint32_t weir__history_time_bits(uint64_t duration, uint64_t units)
 {
 	const uint32_t bits = bits_of(duration) + 2;
@@ -253,7 +253,7 @@ static void fetch_leaf(const struct weir__history *history, uint32_t position)
 		__builtin_prefetch(leaf, 1);
 }
 
-/* What it reads need not be a root: it is only prefetched. */
+/* The chunk may not be a root any more. That does no harm, since the result is only prefetched. */
 void weir__history_fetch_leaves(const struct weir__arena *arena, uint32_t number)
 {
 	struct weir__history history = { .root = root_of(arena, number) };
@@ -382,8 +382,8 @@ static void empty_refs(_Atomic uint32_t *refs, uint32_t n)
 		atomic_store_explicit(&refs[i], nothing, memory_order_relaxed);
 }
 
-/* Returns the chunk that a reference refers to, and makes it if there is none. Returns 0 if there is no room or the
- * history has changed. */
+/* Returns the chunk that a reference refers to, and makes it if it does not exist. Returns 0 if the arena is full or
+ * the history has changed. */
 static uint32_t make_ref(const struct weir__history *history, _Atomic uint32_t *ref, bool is_leaf,
 			 weir__history_take *take, void *context)
 {
@@ -456,8 +456,8 @@ enum weir__history_done weir__history_push(const struct weir__history *history, 
 	const bool moves = oldest->position != history->oldest.position || oldest->at != history->oldest.at ||
 			   oldest->total != history->oldest.total;
 	/* Whether the oldest event is moved before the new one is added: if its position is needed, or if its time
-	 * could be mistaken for a later one. Otherwise it is moved afterwards. If the new event is never added, a clock
-	 * that was ahead has then made the history forget nothing. */
+	 * could be mistaken for a later one. Otherwise it is moved afterwards. Then a clock that was ahead does not
+	 * make the history forget anything if the new event is never added. */
 	const bool is_first = position == history->oldest.position ||
 			      (history->shape.time_bits &&
 			       (at - history->oldest.at) >> (history->shape.time_bits - 1) != 0);
@@ -536,7 +536,7 @@ uint32_t weir__history_new(struct weir__arena *arena, uint64_t owner, const stru
 enum { RUN_MOST = 64 };
 
 /* A copy in progress: its events are added one after the other, and written leaf by leaf. The copy is not published, so
- * plain stores are enough: of the threads that knew the chunks in their previous use, the swaps fail. */
+ * plain stores are enough. Threads that knew the chunks in their previous use may try to swap, and fail. */
 struct copy {
 	struct weir__arena *arena;
 	struct weir__root *root;
@@ -653,8 +653,8 @@ static union weir__chunk *next_leaf(struct leaf_walk *walk, uint32_t leaf, bool 
 	return weir__arena_chunk(history->arena, atomic_load(walk->ref));
 }
 
-/* Adds all events that are left but the newest, which is *ret_newest. The compiler makes two functions of this, since it
- * is most of what a refund takes. */
+/* Adds all events that are left but the newest, which is *ret_newest. It is inlined twice, specialised, since a refund
+ * spends most of its time here. */
 static inline __attribute__((always_inline)) bool copy_cells(const struct weir__history *history, bool is_wide,
 							     const struct weir__point *first,
 							     const struct weir__cut *cut, uint64_t start,
@@ -830,7 +830,7 @@ bool weir__history_is_folded(const struct weir__arena *arena, uint32_t number, u
 	return newest.hi == gone && (uint32_t)newest.lo == folded && weir__root_is_owned_by(root, fingerprint);
 }
 
-/* The oldest event may lag behind, so the units are those that counted at the newest event, or some more. */
+/* The oldest event may lag behind, so the result may include units that did not count any more at the newest event. */
 static uint64_t units_since_oldest(struct weir__root *root, struct weir_state newest)
 {
 	return (unpack_point(newest).total - unpack_point(weir__atomic16_load(&root->oldest)).total) & WEIR__TOTAL_MASK;

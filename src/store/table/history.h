@@ -1,21 +1,21 @@
-/* history.h: the events of a key, for limits whose state does not fit a slot of 16 bytes. These are sliding logs and
- * sliding counters with sub-windows. The events of the latter are the sub-windows in which something was counted.
+/* history.h: the events of a key, for limits whose state does not fit a slot of 16 bytes. Such limits are sliding logs
+ * and sliding counters with sub-windows. An event of a sliding counter is a sub-window in which something was counted.
  *
  * An event is an instant and the running total of units up to and including it. The newest event is kept in the root,
  * and every decision takes effect by one compare-and-swap of it. Before a new event can become the newest, the previous
- * newest is copied to a cell. So all threads that would write a cell know the same content for it, and no thread reads
- * a cell before it is written.
+ * newest is copied to a cell. So all threads that write a cell write the same content, and no thread reads a cell
+ * before it is written.
  *
  *     root     newest event | oldest event that may count | owner | shape | 4 references
  *     index    16 references, to leaves or other indexes
  *     leaf     8 cells, or 4 wide ones: a ring over all leaves, which are made as they are needed
  *
- * Cells belong to their root until it is given up. A root is given up, or replaced by another, by a swap of its newest
- * event for a word that says so. A thread that was about to change the root then fails. Totals begin at a random
- * number, so that no two roots that ever used the same chunk look the same.
+ * Cells belong to their root until it is given up. To give up or replace a root, a thread swaps its newest event for a
+ * word that says so. A thread that was about to change the root then fails. Totals begin at a random number, so that no
+ * two roots that ever used the same chunk look the same.
  *
- * Totals compensate for what a torn file has lost: units of an event that cannot be read count with the next event.
- * The reasons are in docs/internals/table.md. */
+ * Totals compensate for what a torn file has lost: units of an event that cannot be read count with the next event. The
+ * reasons are in docs/internals/table.md. */
 #ifndef WEIR_STORE_TABLE_HISTORY_H
 #define WEIR_STORE_TABLE_HISTORY_H
 
@@ -80,7 +80,7 @@ static inline uint32_t weir__shape_cells(const struct weir__shape *shape)
 	return shape->leaves * (shape->time_bits ? WEIR__CHUNK_WORDS : WEIR__CHUNK_PAIRS);
 }
 
-/* The leaf of a position. By shifts: a division takes longer than all else that a cell needs. */
+/* The leaf of a position. It shifts, since a division would take longer than the rest of an access to a cell. */
 static inline uint32_t weir__shape_leaf(const struct weir__shape *shape, uint32_t position)
 {
 	return shape->time_bits ? position / WEIR__CHUNK_WORDS : position / WEIR__CHUNK_PAIRS;
@@ -99,7 +99,7 @@ enum weir__history_found {
 enum weir__history_found weir__history_look(struct weir__arena *arena, uint32_t number, uint64_t owner,
 					    struct weir__history *ret_history, uint32_t *ret_moved_to);
 
-/* The number of the chunk that is this leaf. If there is none yet, a number that no chunk has. */
+/* The number of the chunk that is this leaf. If the leaf does not exist yet, a number that no chunk has. */
 uint32_t weir__history_leaf(const struct weir__history *history, uint32_t leaf);
 
 /* Prefetch what weir__history_look needs and, once that has arrived, what weir__history_push needs. */
@@ -126,7 +126,7 @@ bool weir__history_next(const struct weir__history *history, struct weir__point 
 /* The first event that is kept, with the total up to and including it. */
 struct weir__point weir__history_first(const struct weir__history *history);
 
-/* Takes a chunk for a history. Returns 0 if there is none. */
+/* Takes a chunk for a history. Returns 0 if the arena is full. */
 typedef uint32_t weir__history_take(void *context);
 
 enum weir__history_done {
@@ -136,11 +136,12 @@ enum weir__history_done {
 	WEIR__HISTORY_STALE,  /* the epoch check of the decision fails */
 };
 
-/* Makes `at` and `total` those of the newest event. The total must not shrink: see file_newest. */
+/* Sets the instant and total of the newest event. The total must not shrink: see file_newest. */
 enum weir__history_done weir__history_merge(const struct weir__history *history, uint64_t at, uint64_t total);
 
-/* Forgets what is before `to`, after the history was changed so that it no longer counts. `from` is the oldest event that
- * the change has left. If another thread has moved it meanwhile, nothing is changed: a later push forgets. */
+/* Forgets the events before `to`, which do not count any more after a change of the history. `from` is the oldest event
+ * that the change has left. If another thread has moved it meanwhile, this does nothing, and a later push forgets the
+ * events. */
 void weir__history_forget(const struct weir__history *history, const struct weir__point *from,
 			  const struct weir__point *to);
 
@@ -149,23 +150,23 @@ enum weir__history_done weir__history_push(const struct weir__history *history, 
 					   const struct weir__point *oldest, weir__history_take *take, void *context);
 
 /* Makes a new root with these events, at least one. Their instants are stored minus base, and their totals start from
- * `before`. Returns 0 if there is no room. */
+ * `before`. Returns 0 if the arena is full. */
 uint32_t weir__history_new(struct weir__arena *arena, uint64_t owner, const struct weir__shape *shape,
 			   const struct weir__event *events, uint64_t n, uint64_t before, uint64_t base,
 			   weir__history_take *take, void *context);
 
-/* Takes up to n chunks at once. Returns how many. */
+/* Takes up to n chunks at once. Returns their number. */
 typedef uint32_t weir__history_take_some(void *context, uint32_t *numbers, uint32_t n);
 
 /* Units to leave out of a copy, counted from the total before its first event. */
 struct weir__cut {
 	uint64_t after; /* the units up to this total stay */
-	uint64_t units; /* the next ones are left out, and with them events that have no others */
+	uint64_t units; /* this many units after that are left out, and events that consist only of them */
 	bool keeps_newest;
 };
 
-/* Makes a new root with the events from `first` on, whose total is the one before it, without the units of the cut. At
- * least one event must be left. Returns 0 if the arena is full. */
+/* Makes a new root with the events from `first` on, without the units of the cut. The total of `first` is the total
+ * before it. At least one event must be left. Returns 0 if the arena is full. */
 uint32_t weir__history_copy(const struct weir__history *history, const struct weir__shape *shape,
 			    const struct weir__point *first, const struct weir__cut *cut, weir__history_take_some *take,
 			    void *context);
@@ -174,8 +175,8 @@ uint32_t weir__history_copy(const struct weir__history *history, const struct we
  * changed. */
 bool weir__history_move(const struct weir__history *history, uint32_t to);
 
-/* Ends the history of a key with this fingerprint, and leaves in its root how many units it had, which is all that its
- * slot needs: see slot.h. Any thread that finds such a root must change the slot next. Returns false if the history is
+/* Ends the history of a key with this fingerprint, and leaves the number of its units in its root. The slot needs only
+ * that number: see slot.h. Any thread that finds such a root must change the slot next. Returns false if the history is
  * gone or has moved. */
 bool weir__history_fold(const struct weir__arena *arena, uint32_t number, uint32_t fingerprint, uint32_t *ret_units);
 

@@ -1,8 +1,8 @@
 /* history_step.c: steps of sliding logs and of sub-windows, by searches. The arithmetic follows core/log.c and
- * core/segments.c. Here what counts is the difference of two running totals.
+ * core/segments.c. The units that count are the difference of two running totals.
  *
- * In a plan of sub-windows, `period` is the length of one of them, `room` is how many there are, and the instant of an
- * event is the number of its sub-window. */
+ * In a plan of sub-windows, `period` is the length of a sub-window, `room` is their number, and the instant of an event
+ * is the number of its sub-window. */
 #include "store/table/history_step.h"
 
 #include "core/algorithm.h"
@@ -40,7 +40,8 @@ bool weir__history_step_is_new_clock(const struct weir_plan *plan, const struct 
 	return start > now && start - now > WEIR__STEP_BACK_MAX;
 }
 
-/* The first event that counts at `when`. Of a log only its instant is set, if it is the oldest one: the root has that. */
+/* The first event that counts at `when`. If that is the oldest event of a log, only its instant is set, which the root
+ * has. */
 static struct weir__found first_live(const struct weir_plan *plan, struct weir__events *events, uint64_t when)
 {
 	const uint64_t least = is_log(plan) ? (when >= plan->period ? when - plan->period + 1 : 0) :
@@ -96,7 +97,7 @@ static bool fits(const struct view *view, uint64_t cost)
 	       weir__sliding_fits(view->leaving, view->plan->period, view->elapsed, most - view->newer - cost);
 }
 
-/* The event up to which the total is at least `least`. One that units were added to is the last. */
+/* The first event with a running total of at least `least`. The event that units were added to is the last one. */
 static struct weir__found find_total(const struct view *view, uint64_t least)
 {
 	struct weir__events *const events = view->events;
@@ -111,7 +112,7 @@ static struct weir__found find_total(const struct view *view, uint64_t least)
 	return found;
 }
 
-/* How long until no more than `may_stay` units count. More do now. */
+/* The time until no more than `may_stay` units count. More count now. */
 static weir_ns until_at_most(const struct view *view, uint64_t may_stay)
 {
 	const struct weir_plan *const plan = view->plan;
@@ -119,7 +120,8 @@ static weir_ns until_at_most(const struct view *view, uint64_t may_stay)
 	struct weir__found found;
 
 	if (is_log(plan)) {
-		/* The first unit is of the oldest event. A reader among writers could not read its cell in time. */
+		/* The first unit belongs to the oldest event. Among fast writers a reader could not read its cell in
+		 * time, so it uses the root. */
 		if (view->events->is_careful && view->events->n > 1 && view->total - may_stay == 1)
 			return weir__until((weir__u128)view->events->first_at + plan->period, view->now);
 		found = find_total(view, view->total - may_stay);
@@ -236,13 +238,13 @@ struct weir__removal weir__history_step_refund(const struct weir_plan *plan, str
 	const struct weir__found first = first_to_keep(&view);
 	const uint64_t units = weir__min(n, view.total - first.before);
 
-	/* A log forgets what no longer counts. Sub-windows stay until others are counted. */
+	/* A log forgets events that do not count any more. Sub-windows stay until later ones are counted. */
 	return (struct weir__removal){ .first = is_log(plan) ? first : first_kept(plan, events),
 				       .after = view.total - units,
 				       .units = units };
 }
 
-/* Of a log, a charge by a clock that was a little behind was recorded with a slightly later event. */
+/* In a log, a charge by a clock that was a little behind was recorded with a slightly later event. */
 struct weir__removal weir__history_step_undo(const struct weir_plan *plan, struct weir__events *events, weir_ns now,
 					     const struct weir__charge *charge, uint64_t n)
 {

@@ -1,6 +1,6 @@
 /* history_step.h: the steps of sliding logs and of sub-windows on a key's events, by searches instead of a copy.
  *
- * The results are those of core's steps (src/core/log.c, src/core/segments.c) on a state with the same events. The
+ * The results equal those of core's steps (src/core/log.c, src/core/segments.c) on a state with the same events. The
  * caller puts the change into effect. A clock that was set back by more than WEIR__STEP_BACK_MAX needs core itself. */
 #ifndef WEIR_STORE_TABLE_HISTORY_STEP_H
 #define WEIR_STORE_TABLE_HISTORY_STEP_H
@@ -15,8 +15,8 @@ struct weir__addition {
 	uint64_t units; /* 0: nothing is added */
 	uint64_t at;    /* the instant, or the number of the sub-window; not before the newest event */
 	uint64_t used;  /* what counts then */
-	/* The first event that counts, and the first to keep after the addition. The latter differs if more than the
-	 * limit was counted. i is the number of events: none, only the new one. */
+	/* The first event that counts, and the first to keep after the addition. The two differ if more than the limit
+	 * was counted. If i is the number of events, no old event counts or is kept, only the new one. */
 	struct weir__found live, kept;
 };
 

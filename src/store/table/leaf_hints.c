@@ -1,5 +1,5 @@
-/* leaf_hints.c: see leaf_hints.h. A hint holds the numbers of two chunks, and for each the last bits of the number of its
- * leaf, which tell whether the hint must change. */
+/* leaf_hints.c: see leaf_hints.h. A hint holds the numbers of two chunks, and for each the last bits of its leaf's
+ * number. Those bits show whether the hint must change. */
 #include "store/table/leaf_hints.h"
 
 #include <stdlib.h>
@@ -49,7 +49,7 @@ void weir__leaf_hint_fetch(const struct weir__arena *arena, _Atomic uint64_t *hi
 	fetch(arena, leaves >> OLDEST_SHIFT);
 }
 
-/* 0: there is no such leaf yet. */
+/* 0: this leaf does not exist yet. */
 static uint64_t chunk_of(const struct weir__history *history, uint32_t leaf)
 {
 	const uint32_t number = weir__history_leaf(history, leaf);

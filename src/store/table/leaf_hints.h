@@ -1,8 +1,8 @@
 /* leaf_hints.h: which leaves the next decision for a key will need, as far as this process knows.
  *
  * The leaves of a history are found by way of its root. So a decision waits for memory three times: for the slot, the
- * root and a leaf. With a hint for the slot, root and leaves are prefetched together. A hint is only that: if it is
- * wrong, because the slot has another key or another process has moved on, the prefetch was in vain. */
+ * root and a leaf. With a hint for the slot, root and leaves are prefetched together. A wrong hint does no harm: if the
+ * slot has another key, or another process has moved on, the prefetch is wasted. */
 #ifndef WEIR_STORE_TABLE_LEAF_HINTS_H
 #define WEIR_STORE_TABLE_LEAF_HINTS_H
 
@@ -13,13 +13,13 @@ struct weir__leaf_hints {
 	uint64_t mask;        /* slots that differ only in higher bits of their index share a hint */
 };
 
-/* Makes one hint for each slot, or for each chunk if these are fewer, rounded down to a power of two. Without memory there
- * are none. */
+/* Makes one hint for each slot, or for each chunk if there are fewer chunks, rounded down to a power of two. If memory
+ * runs out, there are no hints. */
 void weir__leaf_hints_init(struct weir__leaf_hints *hints, uint64_t slots, uint32_t chunks);
 
 void weir__leaf_hints_free(struct weir__leaf_hints *hints);
 
-/* The hint for the slot with this index. NULL: there are none. */
+/* The hint for the slot with this index. NULL: the table has no hints. */
 static inline _Atomic uint64_t *weir__leaf_hint(const struct weir__leaf_hints *hints, uint64_t slot)
 {
 	return hints->at ? &hints->at[slot & hints->mask] : NULL;

@@ -101,7 +101,7 @@ static uint64_t owner_of(const struct weir__region *region, const struct weir__r
 	return (uint64_t)(entry - region->limits + 1) << OWNER_LIMIT_SHIFT | (number & OWNER_NUMBER_MASK);
 }
 
-/* The plans of a limit are in one set after the other, so that a limit alone fills all sets alike. */
+/* Consecutive plans of a limit go to consecutive sets, so that even a single limit fills all sets evenly. */
 static struct weir__region_old_plan *set_of(const struct weir__region *region, uint64_t owner)
 {
 	const uint64_t sets = region->n_old_plans / WEIR__OLD_PLANS_SET;
@@ -133,7 +133,8 @@ static struct weir__region_old_plan *find_old(const struct weir__region *region,
 	return NULL;
 }
 
-/* A plan is copied to the old ones before it is overwritten in the entry. So what has just left the entry is found. */
+/* Reads the entry first, then the old plans. A plan is copied to the old plans before it is overwritten in the entry,
+ * so it is found in one of the two. */
 bool weir__plans_read(const struct weir__region *region, struct weir__region_limit *entry, uint64_t number,
 		      struct weir__plans_limit *ret_limit)
 {
@@ -193,7 +194,7 @@ static bool write_at(struct weir__region_plan *at, uint64_t number, const struct
 /* --- old plans --------------------------------------------------------------------------------------------------- */
 
 /* When the keys that an old plan packed are full, roughly: twice as long after its end as a key takes, since further
- * changes may have slowed keys down. 0: the plan is of no use. */
+ * changes may have slowed keys down. 0: no key can need the plan. */
 static weir_ns full_by(const struct weir__region *region, struct weir__region_old_plan *old, uint64_t owner)
 {
 	const uint64_t index = (owner >> OWNER_LIMIT_SHIFT) - 1, number = owner & OWNER_NUMBER_MASK;
@@ -372,7 +373,7 @@ enum weir__plans_state weir__plans_check_old(const struct weir__region *region, 
 
 /* --- changes ----------------------------------------------------------------------------------------------------- */
 
-/* The owner is at work or was killed. */
+/* Waits for the claim's owner, which is at work or was killed. */
 static void await_change(struct weir__region_limit *entry, const struct weir_state *claim)
 {
 	for (int i = 0; i < CHANGE_PATIENCE && is_claimed_by(&entry->change, claim); i++)

@@ -1,18 +1,19 @@
 /* plans.h: the plans of a limit, where all processes of a table read them.
  *
  * A limit that has been changed n times has plan n. A thread that changes the limit claims it (`change` of its entry),
- * writes the next plan and then, by one swap, increments n and ends its claim. That swap may come later and from another
- * thread, so that several limits can be changed once all their plans are written.
+ * writes the next plan and then, by one swap, increments n and ends its claim. That swap may come later and from
+ * another thread, so that several limits can be changed once all their plans are written.
  *
  * Any thread may take a claim over, since the swap of its owner then fails. So a thread that was killed blocks no
  * other. A late writer cannot corrupt the plan of the thread that took over. Each word of a plan is swapped together
  * with a mark that identifies its writer, and the swap expects the word that was there while the writer still held the
  * claim.
  *
- * The entry has room for two plans: the newest and the one that is being written. Before a plan is overwritten there, it
- * is copied to the old plans, which all limits of the table share, so that the keys that it packed can still be read. A
- * plan may be in one of the OLD_PLANS_SET places of its set. If all are taken, the plan is overwritten whose keys are
- * full first, and the last plans of each limit after all others. Each place is claimed and written in the same way as the plans of an entry. */
+ * The entry has room for two plans: the newest and the one that is being written. Before a plan is overwritten there,
+ * it is copied to the old plans, which all limits of the table share, so that the keys that it packed can still be
+ * read. A plan may be in one of the OLD_PLANS_SET places of its set. If all are taken, the plan is overwritten whose
+ * keys are full first, and the last plans of each limit after all others. Each place is claimed and written in the same
+ * way as the plans of an entry. */
 #ifndef WEIR_STORE_TABLE_PLANS_H
 #define WEIR_STORE_TABLE_PLANS_H
 

@@ -79,7 +79,7 @@ static size_t stripe_bytes(uint32_t limits_max)
 	return round_up(sizeof(struct weir__stripe) + limits_max * sizeof(struct weir__limit_counters), 2 * line_bytes);
 }
 
-/* A table with few limits has as many old plans as one of them needs that is changed all the time. */
+/* Even a table with few limits has enough old plans for one limit that changes all the time. */
 static uint32_t count_old_plans(uint32_t limits_max)
 {
 	const uint32_t n = limits_max * WEIR__OLD_PLANS_EACH;
@@ -249,7 +249,8 @@ void weir__region_add_count(const struct weir__region *region, enum weir__region
 	} while (!weir__atomic16_swap(&region->header->counts[which], seen, next));
 }
 
-/* Before anything is reserved: reserving more memory than there is ends other processes. */
+/* Call it before memory is reserved: reserving more memory than the machine has may make the kernel kill other
+ * processes. */
 static int check_room(const struct weir_table_options *options, struct weir_message *ret_message)
 {
 	struct weir__memory_room room;
@@ -375,7 +376,7 @@ struct weir__region_refusal weir__region_refusal(int system_error)
 	}
 }
 
-/* WEIR_ERR_SYSTEM with *ret_missing set: there is no such shared memory. */
+/* WEIR_ERR_SYSTEM with *ret_missing set: the shared memory does not exist. */
 static int attach(struct weir__region *region, const struct weir_table_options *options, bool *ret_missing,
 		  struct weir_message *ret_message)
 {

@@ -34,13 +34,13 @@ enum {
 	WEIR__OLD_PLANS_LEAST = 256,
 };
 
-/* What a table was made for. Constant. */
+/* How a table was made. These flags never change. */
 enum {
 	WEIR__REGION_IN_FILE = 1,
 	WEIR__REGION_REPLAYS = 2, /* made_at was given, so its times are unrelated to the time of day */
 };
 
-/* Counts that are written rarely, so that each has a hash. A random value does not pass for a count. */
+/* Counts that are written rarely. Each is stored with a hash, so that random bytes do not pass for a count. */
 enum weir__region_count {
 	/* What recovery found damaged, since the table was made. */
 	WEIR__DAMAGED_PAGES,
@@ -66,7 +66,7 @@ struct weir__region_header {
 	weir_ns epoch __attribute__((aligned(16)));
 	uint64_t check; /* a hash of all members before it */
 
-	/* For a file: what the next process to open it needs to know. In both, hi is a keyed hash of lo. */
+	/* For a file: what the next process to open it needs to know. In both words, hi is a keyed hash of lo. */
 	union weir__atomic16 next_epoch; /* lo: the epoch that slots are being moved to; 0: no move */
 	/* lo: the numbers of limits and of old plans, and that the file was closed cleanly, so that all checksums are
 	 * valid. 0: the file is in use, or the last process was killed. */
@@ -82,9 +82,9 @@ struct weir__region_header {
 
 	struct weir__clock_anchor clock __attribute__((aligned(WEIR__LINE_BYTES)));
 
-	/* Counts what is forgiven, which is usage removed from slots without having leaked: resets, refunds, evictions.
-	 * It is incremented before the removal. Keys with the same lowest bits of the fingerprint, not counting
-	 * the group's bit, share a counter: see table_decide.c. */
+	/* Counts how often usage is forgiven, which means removed from slots before it has refilled: by resets, refunds
+	 * and evictions. It is incremented before the removal. Keys with the same lowest bits of the fingerprint, not
+	 * counting the group's bit, share a counter: see table_decide.c. */
 	_Atomic uint64_t forgiven[WEIR__FORGIVEN] __attribute__((aligned(WEIR__LINE_BYTES)));
 } __attribute__((aligned(256)));
 
@@ -124,7 +124,7 @@ struct weir__limit_counters {
 	_Atomic uint64_t of[2];
 };
 
-/* What one thread, or several, have counted. */
+/* The counters of one thread, or of several. */
 struct weir__stripe {
 	_Atomic uint64_t owner; /* see stripe.h; 0: no owner */
 	_Atomic uint64_t inserted, evicted, lost_races, regained, folded;
@@ -134,7 +134,7 @@ struct weir__stripe {
 };
 
 /* The region as a process sees it. The numbers are copied from the header after the check. So if shared memory is
- * corrupted later, no process is led out of the region. */
+ * corrupted later, no process reads or writes outside the region. */
 struct weir__region {
 	struct weir__region_header *header;
 	uint64_t serial; /* unique in this process; never 0 */
@@ -186,14 +186,15 @@ void weir__region_add_count(const struct weir__region *region, enum weir__region
 /* Finds the entry of the limit whose name has this keyed hash. */
 bool weir__region_find_identity(const struct weir__region *region, uint64_t wanted, uint32_t *ret_index);
 
-/* Finds the entry of the limit with this name. Adds nothing. Returns false if there is none. */
+/* Finds the entry of the limit with this name. Adds nothing. Returns false if it is not found. */
 bool weir__region_find_limit(const struct weir__region *region, const char *name, uint32_t *ret_index);
 
 /* Protects the process from a truncation of the file or of the shared memory, see os/mapping_guard.h. Nothing to do for
  * private memory. Returns 0 or an errno. */
 int weir__region_guard(struct weir__region *region, const struct weir_table_options *options);
 
-/* Call it each second, from one thread. Looks for a truncation and completes the repair. Without a guard, all is well. */
+/* Call it each second, from one thread. Looks for a truncation and completes the repair. Without a guard, the result
+ * says that nothing happened. */
 struct weir__mapping_state weir__region_look(struct weir__region *region);
 
 struct weir__region_words {
@@ -208,10 +209,10 @@ bool weir__region_first_limit(const struct weir__region *region, uint32_t index,
  * are corrupt. */
 bool weir__region_read_limit(const struct weir__region *region, uint32_t index, struct weir__region_words *ret_words);
 
-/* When the table was made, or its made_at. 0: the epoch does not tell. */
+/* When the table was made, or its made_at. 0: unknown. */
 weir_ns weir__region_made_at(const struct weir__region *region);
 
-/* Why a name or path cannot be attached to. why is NULL if errno says it all. */
+/* Why a process cannot attach to a name or path. why is NULL if errno is the whole reason. */
 struct weir__region_refusal {
 	int error;
 	const char *why;

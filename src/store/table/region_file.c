@@ -4,10 +4,10 @@
  * gets it exclusively is alone. Processes try for that when they open or close the file, and only while they hold GATE,
  * which one process holds at a time. So a process that is not alone always finds a table that has been recovered, even
  * if others were killed during recovery. Locks belong to the open file description and end with it, so dead processes
- * hold none. No wait is unlimited.
+ * hold none. Every wait has a limit.
  *
- * After a fork, the child shares the open file description. The file is in use until both have closed it, as it should
- * be. But each of them would get the exclusive lock while the other still decides. So a process that has forked does
+ * After a fork, the child shares the open file description. The file is in use until both have closed it, which is
+ * right. But each of them would get the exclusive lock while the other still decides. So a process that has forked does
  * not close cleanly. The next process that opens the file then checks all slots instead of the checksums. */
 #include "store/table/region_file.h"
 
@@ -110,7 +110,7 @@ static int attach_locked(struct weir__region *region, const struct weir_table_op
 	return error;
 }
 
-/* WEIR_ERR_SYSTEM with *ret_missing set: there is no such file. */
+/* WEIR_ERR_SYSTEM with *ret_missing set: the file does not exist. */
 static int attach(struct weir__region *region, const struct weir_table_options *options, bool *ret_missing,
 		  struct weir_message *ret_message)
 {
@@ -195,7 +195,7 @@ int weir__region_file_open(struct weir__region *region, const struct weir_table_
 	return name_file(ret_message, options->file, error);
 }
 
-/* Whether parts of the memory are not in the file, which then cannot be closed cleanly. */
+/* Whether parts of the memory are not in the file any more. Then it cannot be closed cleanly. */
 static bool is_detached(const struct weir__region *region)
 {
 	return region->guard && weir__mapping_guard_state(region->guard).is_detached;

@@ -6,10 +6,9 @@
  * that no process wrote.
  *
  * So a page of slots begins with a mark, a slot that belongs to no key. It holds 32 bits of a keyed hash of the page's
- * number and 28 bits of a keyed hash of its contents. The latter count only if the table was closed cleanly. A page
- * without its mark was damaged and is emptied. A slot never crosses a disk sector, so whatever happened to its page, it
- * has either its old or its new content.
- * The reasons are in docs/internals/table-files.md. */
+ * number and 28 bits of a keyed hash of its contents. The 28 bits are valid only if the table was closed cleanly. A
+ * page without its mark was damaged and is emptied. A slot never crosses a disk sector, so it has either its old or its
+ * new content, even if a write of its page was torn. The reasons are in docs/internals/table-files.md. */
 #ifndef WEIR_STORE_TABLE_REGION_FILE_H
 #define WEIR_STORE_TABLE_REGION_FILE_H
 
@@ -49,11 +48,11 @@ int weir__region_recover(struct weir__region *region, weir_ns now);
 /* Counts damage that recovery has found. */
 void weir__region_count_damage(struct weir__region *region, enum weir__region_count which, uint64_t n);
 
-/* The part of recovery for all that is before the slots. `closed` is the word of the header, from before it was
+/* The part of recovery for everything before the slots. `closed` is that word of the header, as it was before it was
  * cleared. */
 void weir__region_recover_limits(struct weir__region *region, uint64_t closed);
 
-/* Writes the checksums of all that is before the slots. Returns the word `closed` of the header. */
+/* Writes the checksums of everything before the slots. Returns the word `closed` of the header. */
 struct weir_state weir__region_seal_limits(struct weir__region *region);
 
 /* Reads lo of `closed`. 0: the file was not closed cleanly. A damaged word is counted. */

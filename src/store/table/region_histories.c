@@ -1,8 +1,8 @@
 /* region_histories.c: recovers the arena of a table in a file. The caller is alone with the file.
  *
- * Which chunks are taken is determined anew: those that the slots of keys lead to, each chunk for one key only. A slot
- * whose root is missing or belongs to another key is emptied and counted as damaged. The contents of cells need not be
- * checked, nor be there. An event that is impossible is not read, and its units count with the next event. */
+ * It determines again which chunks are taken: those that the slots of keys lead to, each chunk for one key only. A slot
+ * whose root is missing or belongs to another key is emptied and counted as damaged. It does not check the contents of
+ * cells. A reader skips an impossible event, and its units count with the next event. */
 #include "os/thread.h"
 #include "store/table/history.h"
 #include "store/table/region_file.h"
@@ -15,7 +15,7 @@ enum {
 
 #define REF_IS_EMPTY (UINT32_C(1) << 31) /* see history.c */
 
-/* Takes a chunk. Returns false if there is no chunk with this number or it is taken already. */
+/* Takes a chunk. Returns false if no chunk has this number or it is taken already. */
 static bool take(const struct weir__arena *arena, uint32_t number)
 {
 	if (weir__arena_chunk(arena, number) == NULL || atomic_load(&arena->taken[number - 1]) != 0)
@@ -24,8 +24,8 @@ static bool take(const struct weir__arena *arena, uint32_t number)
 	return true;
 }
 
-/* A reference to a chunk that does not exist or is taken already becomes empty: its page is of a different age than the
- * chunk's page. */
+/* A reference to a chunk that does not exist or is taken already becomes empty: the reference and the chunk were on
+ * pages of different ages. */
 static void take_refs(const struct weir__arena *arena, _Atomic uint32_t *refs, uint32_t n, uint32_t level)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -40,7 +40,7 @@ static void take_refs(const struct weir__arena *arena, _Atomic uint32_t *refs, u
 	}
 }
 
-/* Finds the root that a slot leads to and that belongs to its key. Returns 0 if there is none. */
+/* Finds the root that a slot leads to and that belongs to its key. Returns 0 if it is not found. */
 static uint32_t find_root(struct weir__arena *arena, struct weir_state slot, struct weir__history *ret_history)
 {
 	uint32_t number = weir__slot_root(slot);

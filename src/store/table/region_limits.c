@@ -14,7 +14,7 @@
 #include "store/table/region_file.h"
 #include "store/table/slot.h"
 
-/* More than a thread can count: at 10^8 decisions a second, this takes 22 years. */
+/* More than a thread can count: that would take 22 years at 10^8 decisions per second. */
 #define COUNT_MOST (UINT64_C(1) << 56)
 
 #define CLOSED (UINT64_C(1) << 63)
@@ -43,7 +43,7 @@ static uint64_t sum_of_entry(const struct weir__region *region, uint32_t index)
 		       0;
 }
 
-/* Of the counters, not of the owner, which is set anew. */
+/* The checksum of the counters. It leaves out the owner, which is set again on opening. */
 static uint64_t sum_of_stripe(const struct weir__region *region, const struct weir__stripe *stripe)
 {
 	const uint64_t parts[] = {
@@ -65,7 +65,7 @@ static uint64_t sum_of_words(const struct weir__region *region)
 	return weir__hash(&region->secret, parts, sizeof(parts));
 }
 
-/* What `closed` holds of the file as it is now. */
+/* The value of `closed` for the file as it is now. */
 static uint64_t count_all(const struct weir__region *region)
 {
 	uint64_t limits = 0, old_plans = 0;
@@ -82,7 +82,7 @@ static uint64_t hash_of_closed(const struct weir__region *region, uint64_t close
 	return weir__hash(&region->secret, &closed, sizeof(closed));
 }
 
-/* Does not write what has not changed. */
+/* It does not write words that have not changed. */
 struct weir_state weir__region_seal_limits(struct weir__region *region)
 {
 	const uint64_t closed = count_all(region);
@@ -138,7 +138,7 @@ static enum weir__plans_state check_entry(const struct weir__region *region, uin
 	return plans == WEIR__PLANS_UNWRITTEN && was_closed ? WEIR__PLANS_DAMAGED : plans;
 }
 
-/* Counters of another limit that will get this place would be wrong, so they start over. */
+/* The counters start over, since another limit may get this place. */
 static void empty_entry(const struct weir__region *region, uint32_t index)
 {
 	memset(&region->limits[index], 0, sizeof(region->limits[index]));
@@ -195,7 +195,7 @@ static uint64_t recover_entries(struct weir__region *region, bool was_closed)
 	return damaged;
 }
 
-/* Of a limit that is there twice, the one that is not found is emptied. */
+/* If a limit is there twice, the entry that a search does not find is emptied. */
 static uint64_t recover_copies(struct weir__region *region)
 {
 	uint64_t damaged = 0;
@@ -279,7 +279,7 @@ static uint64_t limits_of(uint64_t closed)
 	return (closed & ~CLOSED) >> 32;
 }
 
-/* How many more were there when the file was closed. */
+/* How many more there were when the file was closed. */
 static uint64_t missing(uint64_t then, uint64_t now)
 {
 	return then > now ? then - now : 0;
@@ -292,7 +292,7 @@ void weir__region_recover_limits(struct weir__region *region, uint64_t closed)
 	uint64_t fields = recover_words(region, was_closed);
 	uint64_t limits;
 
-	/* Before entries are emptied, which changes counters. */
+	/* This comes before entries are emptied, which changes counters. */
 	for (uint32_t i = 0; i < WEIR__STRIPES + WEIR__STRIPES_COMMON; i++)
 		fields += recover_stripe(region, weir__region_stripe(region, i), was_closed);
 	limits = recover_entries(region, was_closed);

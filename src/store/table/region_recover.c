@@ -1,25 +1,24 @@
 /* region_recover.c: repairs what is found in a table's file, and closes the file such that it can be checked.
  *
  * If the file was closed cleanly, all pages must match their checksums. Otherwise each page must have its mark, and
- * each slot must be one that the table can have written. What is impossible is emptied and counted as damaged, never
- * guessed at.
+ * each slot must be one that the table can have written. An impossible slot or page is emptied and counted as damaged.
+ * Recovery never guesses.
  *
  * After a power cut the pages of a file are of different ages. A key may have become full and lost its slot in a newer
  * page, and have been charged in another slot since. If the page of its first slot is an older version, the key has two
  * slots, and a lookup may find the full one first. So slots of full keys are emptied, which changes nothing else, since
- * a full key needs no slot.
- * The reasons are in docs/internals/table-files.md. */
+ * a full key needs no slot. The reasons are in docs/internals/table-files.md. */
 #include "core/wide.h"
 #include "os/file.h"
 #include "store/table/plans.h"
 #include "store/table/region_file.h"
 #include "store/table/table.h"
 
-/* A table that was made, or last moved, this long ago gets a later epoch, since times are good for 9 years. */
+/* A table that was made, or last moved, this long ago gets a later epoch, since times are valid for 9 years. */
 static const weir_ns old_ns = UINT64_C(126230400000000000); /* 4 years */
 
-/* If the clock has advanced by more than this since the table was last used, it is believed only the next time, if it
- * still says so. */
+/* If the clock has advanced by more than this since the table was last used, recovery does not trust it until the next
+ * opening, if it is still ahead then. */
 static const weir_ns jump_ns = UINT64_C(31557600000000000); /* a year */
 
 static const struct weir_state unowned = { 0, 0 };
@@ -114,7 +113,7 @@ int weir__region_seal(struct weir__region *region)
 /* --- slots ------------------------------------------------------------------------------------------------------ */
 
 /* The longest time in which a key becomes full under a limit as it is, or under one of its earlier plans whose slots
- * can still be read. If not even the newest plan can be read, it may be any plan. */
+ * can still be read. If not even the newest plan can be read, it returns the longest possible time. */
 static uint64_t longest_under(const struct weir__region *region, struct weir__region_limit *entry)
 {
 	const uint64_t number = weir__plans_number(entry);
@@ -131,8 +130,8 @@ static uint64_t longest_under(const struct weir__region *region, struct weir__re
 	return longest;
 }
 
-/* The longest time in which a key of any limit of this table becomes full. If limits were damaged, it may be any
- * time. */
+/* The longest time in which a key of any limit of this table becomes full. If limits were damaged, it returns the
+ * longest possible time. */
 static uint64_t longest_used(const struct weir__region *region)
 {
 	uint64_t longest = region->damaged[WEIR__DAMAGED_LIMITS] > 0 ? WEIR_TABLE_DURATION_MAX : 0;
@@ -152,8 +151,8 @@ static uint64_t since_epoch(const struct weir__region *region, weir_ns at)
 	return at > region->epoch ? weir__min(at - region->epoch, WEIR__SLOT_TIME_MAX) : 0;
 }
 
-/* A machine may not know the time yet when it starts. Then the last time that the table knew is used. Otherwise all
- * keys would seem to have used more than they can. */
+/* A machine may not know the time yet when it starts. Recovery then uses the last time that the table knew. Otherwise
+ * all keys would seem to have used more than they can. */
 static struct times times_of(const struct weir__region *region, weir_ns now, bool was_closed)
 {
 	const uint64_t moved_at = since_epoch(region, weir__clock_anchor_moved_at(&region->header->clock));
@@ -164,7 +163,8 @@ static struct times times_of(const struct weir__region *region, weir_ns now, boo
 	if (moved_at > times.latest)
 		times.latest = moved_at;
 	times.ahead = longest_used(region) / 8; /* see table_history.c */
-	/* A wait takes tokens ahead, and a clock that went back lets keys use more. Each adds at most a minute. */
+	/* A wait takes tokens ahead, and after a step back of the clock keys may have used more. Each adds at most a
+	 * minute. */
 	times.latest += longest_used(region) + 2 * WEIR__STEP_BACK_MAX;
 	return times;
 }
@@ -280,7 +280,7 @@ static bool keep_before(const struct weir__region *region, uint64_t now, uint64_
 
 /* Moves the epoch as if the table were made now. The move is announced first, and each step is on the disk before the
  * next, so it can be continued wherever it was interrupted. If a key takes longer to become full than the table is old,
- * it would be unknown whether its slot has been moved. Then nothing is moved until that is no longer the case. */
+ * it would be unknown whether its slot has been moved. The epoch is moved only once the table is old enough. */
 static int move_epoch(struct weir__region *region, weir_ns now, weir_ns used_at)
 {
 	const weir_ns made_at = weir__region_made_at(region), epoch = region->epoch, age = now - made_at;
@@ -301,7 +301,7 @@ static int move_epoch(struct weir__region *region, weir_ns now, weir_ns used_at)
 
 /* ---------------------------------------------------------------------------------------------------------------- */
 
-/* A hold that ends later than slots of any limit is of a change that did not reach the disk, or is damaged. */
+/* A hold that ends later than any slot can belongs to a change that did not reach the disk, or is damaged. */
 static void check_hold(struct weir__region *region, const struct times *times)
 {
 	struct weir_state *const hold = &region->header->hold.state;
@@ -336,7 +336,7 @@ int weir__region_recover(struct weir__region *region, weir_ns now)
 
 	for (uint64_t page = 0; page < pages_of(region); page++)
 		check_page(region, page, was_closed);
-	/* This must be on the disk before anything changes. Otherwise a power cut could leave checksums of the old
+	/* This word must reach the disk before anything changes. Otherwise a power cut could leave checksums of the old
 	 * contents. */
 	header->closed.state = unowned;
 	error = weir__file_sync_memory(header, sizeof(*header));

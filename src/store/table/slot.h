@@ -14,16 +14,16 @@
  *     counter    own is the count of the previous window (upper 14 bits) and of the current one; full_at is the end of
  *                the window after the current one, or of the current one if only the previous window has a count
  *
- * The last three are COUNTED. The slot of a key that has a history is tagged ARENA; own is the number of its root. If the
- * arena is full, the key is FOLDED: own is how many units it has used, all of them counted at the latest instant that
- * full_at allows. It errs towards denying, for at most a period.
+ * The last three are COUNTED. The slot of a key that has a history is tagged ARENA, and own is the number of its root.
+ * If the arena is full, the key is FOLDED: own is how many units it has used, all of them counted at the latest instant
+ * that full_at allows. It errs towards denying, for at most a period.
  *
  * A window ends at the same time however little of it is used. So the upper 4 own bits of the COUNTED and ARENA kinds
- * hold the level, how much is used. When slots or the arena are short, a key that has used little gives way before one
- * that has used all.
+ * hold the level, how much is used. When slots or the arena are short, a key that has used little is evicted or folded
+ * before a key that has used all.
  *
- * Pure. Packing a state of core and unpacking it again gives the same state.
- * The reasons are in docs/internals/table.md. */
+ * Pure. Packing a state of core and unpacking it again gives the same state. The reasons are in
+ * docs/internals/table.md. */
 #ifndef WEIR_STORE_TABLE_SLOT_H
 #define WEIR_STORE_TABLE_SLOT_H
 

@@ -1,5 +1,5 @@
-/* table.c: one decision on one key under one limit; and how a table is made and freed. table_find.c decides which key
- * has which slot. */
+/* table.c: decides on one key under one limit, and makes and frees tables. table_find.c decides which key has which
+ * slot. */
 #include "store/table/table.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ enum {
 	MANY_LIMITS = 10000,
 };
 
-/* If there is no memory for the block, each handle is allocated separately. */
+/* If the block cannot be allocated, each handle is allocated separately. */
 static void make_room_for_handles(struct weir_table *table)
 {
 	const size_t bytes = (size_t)table->region.limits_max * HANDLE_BYTES;
@@ -231,7 +231,7 @@ int weir_table_add_limit(struct weir_table *table, const char *name, const struc
 	if (error != WEIR_OK)
 		return error;
 	added.entry = &table->region.limits[added.index];
-	/* Whether its keys are in slots or in histories was settled when the limit was first added. */
+	/* The first process that added the limit decided whether its keys are in slots or in histories. */
 	if (weir__plans_number(added.entry) > 0 &&
 	    weir__region_first_limit(&table->region, added.index, &added.added)) {
 		error = compile(&added, ret_message);

@@ -1,9 +1,9 @@
-/* table.h: what the files of the table share.
+/* table.h: the declarations that the files of the table share.
  *
  * A key has 16 candidate slots: 8 in its home pair of cache lines and 8 in an alternate pair. Most keys are found in
  * the first line of the home pair, at the cost of one cache miss. Every change of a slot is one compare-and-swap of its
- * 16 bytes. table_find.c says which changes are allowed, and tests/models checks them.
- * The reasons are in docs/internals/table.md. */
+ * 16 bytes. table_find.c says which changes are allowed, and tests/models checks them. The reasons are in
+ * docs/internals/table.md. */
 #ifndef WEIR_STORE_TABLE_TABLE_H
 #define WEIR_STORE_TABLE_TABLE_H
 
@@ -96,7 +96,7 @@ static inline void weir__table_count(const struct weir_table *table, const struc
 	WEIR__COUNT(&table->region, limits[limit->index].of[allowed], 1);
 }
 
-/* Beyond the times that slots can hold, time stands still. */
+/* Clamps a time to the range that slots can hold. */
 static inline weir_ns weir__table_clamp(const struct weir_table *table, weir_ns now)
 {
 	if (WEIR__LIKELY(now - table->epoch <= WEIR__SLOT_TIME_MAX))
@@ -104,8 +104,8 @@ static inline weir_ns weir__table_clamp(const struct weir_table *table, weir_ns 
 	return now < table->epoch ? table->epoch : table->epoch + WEIR__SLOT_TIME_MAX;
 }
 
-/* The lowest bit tells the group: 1 for the table's own limits, 0 for inline limits. The other 31 bits tell keys apart. 0
- * means that a slot has no key. So of 2^31 inline keys one counts with the table's own. */
+/* The lowest bit is the group: 1 for the table's own limits, 0 for inline limits. The other 31 bits distinguish keys. 0
+ * means that a slot has no key. So one in 2^31 inline keys is counted with the table's own keys. */
 static inline uint32_t weir__fingerprint_in(uint64_t hash, uint32_t mark)
 {
 	const uint32_t bits = ((uint32_t)hash | 1) ^ mark;
@@ -232,7 +232,8 @@ static inline bool weir__place_is_claim(const struct weir__place *place)
 	return place->slot && weir__slot_tag(place->seen) == WEIR__SLOT_CLAIMED;
 }
 
-/* Counts what is forgiven to keys with this fingerprint: usage removed from their slots without having leaked. */
+/* Counts how often usage was forgiven to keys with this fingerprint: removed from their slots before it had
+ * refilled. */
 static inline _Atomic uint64_t *weir__table_forgiven(const struct weir_table *table, uint32_t fingerprint)
 {
 	return &table->region.header->forgiven[(fingerprint >> 1) % WEIR__FORGIVEN];
@@ -249,9 +250,9 @@ static inline void weir__key_init(struct weir__key *key, struct weir_table *tabl
 	key->fingerprint = weir__fingerprint_in(hash, key->view.mark);
 }
 
-/* Finds the slot of the key and its state. Without a slot, nothing is used. The state of a key that has a history is not
- * set. If a key is in a slot although its limit now has histories, it is that of a plain counter. Removes a claim that
- * no thread seems to be working on. If the limit was changed meanwhile, starts again with the new view. */
+/* Finds the slot of the key and its state. Without a slot, nothing is used. The state of a key that has a history is
+ * not set. If a key is in a slot although its limit now has histories, the state is a plain counter's. Removes a claim
+ * that no thread seems to be working on. If the limit was changed meanwhile, starts again with the new view. */
 void weir__table_find_anywhere(struct weir__key *key, struct weir__place *ret_place, struct weir_state *ret_state);
 
 /* The same, with a fast path for a key in its home line that was packed by the newest plan. */
@@ -306,7 +307,7 @@ static inline struct weir_state weir__key_pack(const struct weir__key *key, cons
 
 typedef struct weir_verdict weir__step(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost);
 
-/* Whether the step removes usage that has not leaked: see table_decide.c. */
+/* Whether the step removes usage that has not refilled: see table_decide.c. */
 static inline bool weir__step_forgives(weir__step *step)
 {
 	return step == weir_step_refund;
@@ -345,7 +346,7 @@ struct weir__shape weir__table_shape(const struct weir_plan *plan);
 size_t weir__history_arena_size(const struct weir_plan *plan, uint64_t keys, uint64_t events);
 
 /* Takes a chunk. If none is free, folds the keys that have used least into their slots, but never the one in slot
- * `except`. Returns 0 if there is no chunk. */
+ * `except`. Returns 0 if it finds no chunk. */
 uint32_t weir__table_take_chunk(struct weir_table *table, weir_ns now, const union weir__atomic16 *except);
 
 /* Takes up to n chunks in the same way, of which only the first may be one that was not free. Returns how many. */
@@ -365,15 +366,15 @@ void weir__table_take_back_event(struct weir_table *table, const struct weir_tab
 
 enum weir__log_answer { WEIR__LOG_DENIED, WEIR__LOG_ALLOWED, WEIR__LOG_UNDECIDED };
 
-/* The short path for a sliding log. WHOLE: nothing was decided, take the long path. */
+/* The short path for a sliding log. WHOLE: nothing was decided. Take the long path. */
 enum weir__log_answer weir__table_allow_log(struct weir_table *table, const struct weir_table_limit *limit,
 					    uint64_t hash, weir_ns now, uint64_t cost);
 
 /* Continues the search for chunks that nothing refers to, by a bounded amount of work. */
 void weir__table_sweep(struct weir_table *table, weir_ns clock);
 
-/* weir_table_inspect, but with the verdict of a peek of this cost. For a key whose state is in its slot, both are of
- * one moment. */
+/* weir_table_inspect, but with the verdict of a peek of this cost. For a key whose state is in its slot, both describe
+ * the same moment. */
 struct weir_table_key weir__table_inspect(struct weir_table *table, const struct weir_table_limit *limit,
 					  const void *key, size_t key_length, weir_ns now, uint64_t cost);
 
@@ -396,9 +397,9 @@ WEIR__BETWEEN_LIBRARIES bool weir__table_settle_limit(struct weir_table *table, 
 struct weir_verdict weir__table_undo(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
 				     size_t key_length, weir_ns now, const struct weir__charge *charge, uint64_t n);
 
-/* Overwrites the state of a key with what another store said about it at `now`: limit, remaining and reset_after of the
- * verdict. only_raises: nothing is written if the table knows of as much usage. One swap and no allocation. A charge of
- * a key with a history that another thread makes at the same moment may be lost. */
+/* Overwrites the state of a key with the limit, remaining and reset_after that another store reported for it at `now`.
+ * only_raises: nothing is written if the table already has as much usage. One swap and no allocation. A charge of a key
+ * with a history that another thread makes at the same moment may be lost. */
 void weir__table_overwrite(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
 			   size_t key_length, weir_ns now, const struct weir_verdict *said, bool only_raises);
 
@@ -442,8 +443,8 @@ int weir__table_decide_while(const struct weir__epoch_check *epoch_check, struct
 			     const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
 			     struct weir_verdict *verdicts, struct weir_decision *ret_decision);
 
-/* weir__table_decide_while for a part of a decision, or of a wait: the limits' statistics do not count it, the caller
- * counts the whole. Denied if a limit that shapes would delay the request by more than max_delay. */
+/* weir__table_decide_while for a part of a decision, or of a wait: the limits' statistics do not count it. The caller
+ * counts the complete decision. Denied if a limit that shapes would delay the request by more than max_delay. */
 int weir__table_charge_while(const struct weir__epoch_check *epoch_check, struct weir_table *table,
 			     const struct weir_claim *claims, const uint64_t *hashes, size_t n, weir_ns now,
 			     weir_ns max_delay, struct weir_verdict *verdicts, struct weir_decision *ret_decision);

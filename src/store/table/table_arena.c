@@ -1,5 +1,5 @@
 /* table_arena.c: takes chunks of a table's arena for histories, folds keys into their slots to free some, and reclaims
- * those that nothing refers to. */
+ * chunks that nothing refers to. */
 #include <string.h>
 
 #include "store/table/table.h"
@@ -25,8 +25,8 @@ size_t weir__history_arena_size(const struct weir_plan *plan, uint64_t keys, uin
 	return weir__arena_bytes(all);
 }
 
-/* Whether the first of two keys is to give up its history. First those that have used nothing any more, then the one that
- * has used least of its limit. */
+/* Whether the first of two keys gives up its history before the second. Keys that have used nothing come first, then
+ * the key that has used least of its limit. */
 static bool is_lower(const struct weir__arena *arena, struct weir_state a, struct weir_state b, uint64_t now)
 {
 	const bool a_is_full = weir__slot_full_at(a) <= now, b_is_full = weir__slot_full_at(b) <= now;
@@ -70,8 +70,8 @@ static void look_at_line(struct weir_table *table, uint64_t line, const union we
 	}
 }
 
-/* Which of the two keys gives up its history. First one that has used nothing any more, then one of inline limits if
- * these have more than their share. slot is NULL if none was found. */
+/* Which of the two keys gives up its history. A key that has used nothing comes first, then a key of an inline limit if
+ * inline limits have more than their share. slot is NULL if no key was found. */
 static struct weir__place lowest_of(const struct weir_table *table, const struct group groups[GROUPS], uint64_t now)
 {
 	const struct weir__place own = groups[OWN].lowest, inlined = groups[INLINE].lowest;
@@ -100,8 +100,8 @@ void weir__table_fold(struct weir_table *table, const struct weir__place *place)
 	}
 }
 
-/* Takes the history of one key. The key is forgotten if it has used nothing any more, and otherwise folded. Each search
- * starts after the lines of the one before, so that all lines get their turn. Returns false if no key was found. */
+/* Takes the history of one key. The key is removed if it has used nothing, and otherwise folded. Each search starts
+ * after the lines of the one before, so that all lines get their turn. Returns false if no key was found. */
 static bool free_history(struct weir_table *table, weir_ns now, const union weir__atomic16 *except)
 {
 	const uint64_t since_epoch = now - table->epoch;
@@ -150,8 +150,8 @@ static bool is_marked(const unsigned char *marks, uint32_t number)
  *
  * A chunk that was taken before the sweep began and is in use has been referred to by the same slot all the time. A
  * suspected chunk may belong to a thread that has just taken it out of use and is about to give it back. The second
- * sweep is for these. What remains is an assumption: no thread sleeps for an hour between taking a chunk and referring
- * to it, or for two stamps between taking one out of use and giving it back. */
+ * sweep is for such chunks. This assumes that no thread sleeps for an hour between taking a chunk and referring to it,
+ * or for two stamps between taking one out of use and giving it back. */
 static void sweep_some(struct weir_table *table, struct weir__sweep *sweep, weir_ns clock)
 {
 	struct weir__arena *const arena = &table->region.arena;

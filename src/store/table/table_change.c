@@ -30,7 +30,7 @@ static bool is_full_as_soon(const struct weir_plan *from, const struct weir_plan
 
 /* From this change on, slots whose full_at has passed are held, whichever plan packed them. This includes slots that
  * were full before the change, since a clock that has gone back behind the change may write them later. Call it before
- * the plan is counted, so that there is no instant at which these slots are free. */
+ * the plan is counted, so that these slots are never free in between. */
 static void hold_slots(struct weir_table *table, const struct weir__slot_format *to, weir_ns changed_at)
 {
 	union weir__atomic16 *const hold = &table->region.header->hold;

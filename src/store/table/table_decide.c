@@ -1,20 +1,20 @@
 /* table_decide.c: one decision on several limits.
  *
- * Look at all of them. If one denies, nothing is charged. Otherwise charge one after the other, the one with the least
- * remaining first, since it is the one that other requests may exhaust meanwhile. If one is exhausted, the charges
- * before it are taken back.
+ * Look at all limits. If one denies, nothing is charged. Otherwise charge one limit after the other, the one with the
+ * least remaining first, since other requests are most likely to exhaust that one meanwhile. If a limit is exhausted,
+ * the charges before it are taken back.
  *
- * Taking back must never return more than was charged and is still there, nor let through more than the limit allows:
- *  - A bucket leaks from the charge on, and other requests may have built upon it since. What has leaked is not given
- *    back.
- *  - A window, interval or counter gives back only within the window it was charged in.
- *  - A thread that resets, refunds or evicts a key finds its slot, then increments `forgiven`, then swaps. If
- *    `forgiven` has moved since before the charge, it is unknown what became of the charge, and the charge stays. (This
- *    file reads the slot first, then `forgiven`. A swap in between makes its own swap fail, unless the same bits are
- *    there again. So it reads `forgiven` once more after the swap.)
- *  - If the limit was changed since and the key was touched, the charge is not what it would be now. It stays, too.
- *  - Nothing is taken out of a bucket that shapes or that others wait for, since they build on what it has used.
- *  - If the caller's time is not the time of the table's clock, it is unknown how much has leaked. */
+ * Taking back must never return more than was charged and still counts, nor allow more than the limit:
+ * - A bucket refills from the charge on, and other requests may have built upon it. What has refilled is not given
+ *   back.
+ * - A window, interval or counter gives back only within the window it was charged in.
+ * - A thread that resets, refunds or evicts a key finds its slot, then increments `forgiven`, then swaps. If `forgiven`
+ *   has moved since before the charge, it is unknown what became of the charge, and the charge stays. (This file reads
+ *   the slot first, then `forgiven`. A swap in between makes its own swap fail, unless the same bits are there again.
+ *   So it reads `forgiven` once more after the swap.)
+ * - If the limit was changed since and the key was touched, the charge is not what it would be now. It stays, too.
+ * - Nothing is taken out of a bucket that shapes or that others wait for, since they build on what it has used.
+ * - If the caller's time is not the time of the table's clock, it is unknown how much has refilled: it stays. */
 #include "core/bucket.h"
 #include "core/uninitialized.h"
 #include "os/pause.h"
@@ -88,8 +88,8 @@ static void step_part(struct joint *joint, struct part *part, weir__step *step)
 	part->is_seen = true;
 }
 
-/* After a denial. The limit's answer to this request stands, whatever its key can do now: the attempt was counted, or
- * other threads have moved the key on. */
+/* Call it after a denial. Whether this limit allows the request stays as decided, even if the attempt was counted or
+ * other threads have charged the key since. */
 static void look_again(struct joint *joint, struct part *part)
 {
 	const struct weir_verdict before = part->verdict;
@@ -262,9 +262,8 @@ static void take_back_before(struct joint *joint, const unsigned char order[], s
 	}
 }
 
-/* Charges all, or none if another thread exhausts one of them first. If a limit would have allowed but was changed to
- * one that denies, its denial says nothing about the limits it was decided with. The result is then STALE, if the epoch
- * check fails. */
+/* Charges all, or none if another thread exhausts one of them first. STALE: a limit that was changed meanwhile denied
+ * by its new plan, and the epoch check failed. The other limits may have been looked at by older plans. */
 static enum outcome charge_all(struct joint *joint)
 {
 	unsigned char order[WEIR_TABLE_CLAIMS_MAX] = { 0 };

@@ -125,7 +125,7 @@ static bool remove_claim(const struct weir__place *claim)
 	return weir__atomic16_swap(claim->slot, claim->seen, (struct weir_state){ 0, 0 });
 }
 
-/* The owner is most likely at work, or it was killed. */
+/* Waits for the claim's owner, which is most likely at work, but may have been killed. */
 static void await_claim(const struct weir__place *claim)
 {
 	for (int i = 0; i < PATIENCE; i++) {
@@ -250,8 +250,8 @@ static uint64_t units_of(const struct weir_table *table, struct weir_state slot)
 	return weir__history_units(&table->region.arena, weir__slot_root(slot));
 }
 
-/* Of two keys with levels, the one with the lower rank is evicted. It has used less of its window, however much time of the
- * window is left. Otherwise new keys with one request each would evict keys that have used up theirs. */
+/* Of two keys with levels, the one with the lower rank is evicted. It has used less of its window, however much time of
+ * the window is left. Otherwise new keys with one request each would evict keys that have used up theirs. */
 static weir__u128 rank(const struct weir_table *table, struct weir_state slot)
 {
 	return (weir__u128)((uint64_t)weir__slot_level(slot) << WEIR__TOTAL_BITS | units_of(table, slot)) << 64 |
@@ -291,8 +291,9 @@ static unsigned closest_to_full(const struct weir_table *table, const struct see
 	return seen->hi[counted_lowest] < seen->hi[plain_first] ? counted_lowest : plain_first;
 }
 
-/* The candidates of the group that has to evict a key: inline limits if they would have more than their share with the
- * new key, else the table's own limits. If that group has none, all. Marks belong to neither. */
+/* The candidates of the group that has to evict a key. It is the group of inline limits if the new key would give them
+ * more than their share, else the group of the table's own limits. If the group has no candidate, returns all
+ * candidates of both groups. Marks belong to neither group. */
 static unsigned group_to_evict(const struct seen *seen, const struct weir__key *key)
 {
 	unsigned own = 0, inlined = 0;
@@ -316,7 +317,7 @@ static unsigned held_of(const struct seen *seen, unsigned whole, uint64_t now, c
 	return held & whole;
 }
 
-/* How many slots of a pair are not in `these`. */
+/* The number of slots of a pair that are not in `these`. */
 static unsigned others_of_pair(unsigned these, unsigned pair)
 {
 	return PAIR_SLOTS - (unsigned)__builtin_popcount(these >> (pair * PAIR_SLOTS) & PAIR);
@@ -401,7 +402,7 @@ bool weir__table_claim(const struct weir__key *key, struct weir_state content, w
 
 	choose(&candidates, key, since_epoch, &hold, &mine);
 	used = !is_reusable(mine.seen, since_epoch);
-	/* The key itself, which another thread has settled since the lookup. */
+	/* Another thread has settled the key itself since the lookup. */
 	if (may_own(key, weir__slot_fingerprint(mine.seen)))
 		return false;
 	if (!is_free(mine.seen, since_epoch) || weir__table_holds(&hold, mine.seen, since_epoch))

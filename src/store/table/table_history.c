@@ -5,9 +5,9 @@
  * more than needed.
  *
  * A decision looks at the history, searches it (history_step.h) and adds one event, or units to the newest one. Refunds
- * and undone charges copy the history without these units. What is rare (a clock that was set back, a ring that a raised
- * limit has made too small) unpacks the history into a state of core, takes core's step and makes a new history of the
- * outcome. Most requests for logs are decided with even less: see decide_log. */
+ * and undone charges copy the history without these units. A rare case (a clock that was set back, a ring that a raised
+ * limit has made too small) unpacks the history into a state of core, takes core's step and makes a new history from
+ * the result. Most requests for logs are decided with even less: see decide_log. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ struct work {
 	struct weir__place place;
 	struct weir__history history;
 	bool has_history;
-	struct weir_state counter; /* without a history: the state of a plain counter, from the time before histories */
+	struct weir_state counter; /* without a history: the state of a plain counter, not converted yet */
 	/* the events as they were; totals start from 0 */
 	struct weir__event *before;
 	uint64_t n_before;
@@ -84,7 +84,7 @@ static uint64_t duration_of(const struct weir_plan *plan)
 	return is_log(plan) ? plan->period : plan->room + 1;
 }
 
-/* When a key with this newest event has used nothing any more, in ns since the epoch. */
+/* When a key with this newest event is full again, in ns since the epoch. */
 static uint64_t full_at(const struct weir__slot_format *format, uint64_t newest)
 {
 	const struct weir_plan *const plan = &format->plan;
@@ -153,7 +153,7 @@ static inline __attribute__((always_inline)) bool is_still_there(struct work *wo
 }
 
 /* Finds the key and its history, if it has one. What a slot with this fingerprint refers to may be gone, or may not be
- * a history at all. It then counts as none and will be replaced. */
+ * a history at all. The key then counts as one without a history, and the reference will be replaced. */
 static void find(struct work *work)
 {
 	for (int follows = 0;; follows++) {
@@ -190,7 +190,7 @@ static void *scratch(struct work *work, size_t size)
 	return work->heap;
 }
 
-/* Whether the key is in a slot, since it has not been charged since its limit has histories. */
+/* Whether the key's state is still in its slot, because it was not charged since the limit began to use histories. */
 static bool has_counter(const struct work *work)
 {
 	return !work->has_history && work->place.slot && weir__slot_tag(work->place.seen) != WEIR__SLOT_ARENA &&
@@ -223,7 +223,8 @@ static void read_counter(struct work *work)
 	work->n_before = n;
 }
 
-/* The units of a folded key, as one event. The slot's full_at is up to an eighth of a period late, and so is the event. */
+/* The units of a folded key, as one event. The slot's full_at is up to an eighth of a period late, and so is the
+ * event. */
 static struct weir__event folded_event(const struct work *work)
 {
 	const struct weir__slot_format *const format = &work->key.view.format;
@@ -282,8 +283,7 @@ static void unpack_segments(struct work *work)
 	}
 }
 
-/* Unpacks the events twice: as they were, and as the state that core will change. Returns false if there is no
- * memory. */
+/* Unpacks the events twice: as they were, and as the state that core will change. Returns false if memory runs out. */
 static bool unpack(struct work *work)
 {
 	const uint64_t most = work->has_history ? events_at_most(work) : COUNTER_WINDOWS;
@@ -312,7 +312,7 @@ static bool unpack(struct work *work)
 	return true;
 }
 
-/* Lists the sub-windows in which something was counted, and the newest, as events. Returns how many there are. */
+/* Lists the sub-windows in which something was counted, and the newest, as events. Returns their number. */
 static uint64_t list_segments(const struct work *work, struct weir__event *events)
 {
 	const struct weir__segments *const segments = work->state;
@@ -406,7 +406,7 @@ static uint64_t outcome_units(const struct outcome *outcome)
 	return outcome->events[outcome->n - 1].total - outcome->gone;
 }
 
-/* The arena is full: the key stays in its slot, or gets one. */
+/* For a full arena: keeps the key's usage in its slot, or gives it a slot. */
 static enum weir__history_done put_folded(struct work *work, uint64_t newest, uint64_t used)
 {
 	const struct weir_state content = weir__slot_make_folded(
@@ -456,8 +456,8 @@ static enum weir__history_done replace(struct work *work, const struct outcome *
 	return publish(work, number, newest, used);
 }
 
-/* The key has used nothing any more. The slot's full_at may have changed by now, but the slot must not stay while it
- * refers to this root. Otherwise the chunk could become a root of this key again, and be found before it is
+/* Removes a key that has used nothing any more. The slot's full_at may have changed by now, but a slot must not keep
+ * referring to this root. Otherwise the chunk could become a root of this key again, and be found before it is
  * published. */
 static enum weir__history_done forget(struct work *work)
 {
@@ -482,8 +482,8 @@ static enum weir__history_done free_slot(struct work *work)
 		       WEIR__HISTORY_OUTRUN;
 }
 
-/* There is no room for another event. The units count with the newest, which becomes later. This allows nothing
- * extra. */
+/* The history has no room for another event. The units count with the newest event, whose instant becomes later. This
+ * allows nothing extra. */
 static enum weir__history_done squeeze(struct work *work, const struct outcome *outcome)
 {
 	const uint64_t n = outcome->n, units = units_of(outcome->events, n - 1, outcome->gone);
@@ -525,7 +525,7 @@ static enum weir__history_done make_so(struct work *work, const struct outcome *
 	return done;
 }
 
-/* Whether to start again. */
+/* Whether the caller must start again. */
 static bool is_outrun(enum weir__history_done done, uint32_t *tries)
 {
 	if (done != WEIR__HISTORY_OUTRUN || ++*tries > TRIES_MOST)
@@ -539,7 +539,8 @@ static struct weir_verdict no_room(const struct weir_plan *plan)
 	return (struct weir_verdict){ .limit = plan->most, .retry_after = no_room_retry };
 }
 
-/* Takes a step. If it is NULL, undoes up to `cost` units of a charge. FULL: the request is denied and nothing was changed. */
+/* Takes a step. If it is NULL, undoes up to `cost` units of a charge. FULL: the request is denied and nothing was
+ * changed. */
 static enum weir__history_done take_step(struct work *work, weir__step *step, uint64_t cost,
 					 struct weir_verdict *ret_verdict, uint64_t *ret_event_at)
 {
@@ -575,7 +576,7 @@ static bool open_events(struct work *work, bool is_careful, struct weir__events 
 	return true;
 }
 
-/* The event that was found as a point, with the total before it. None: the event to come. */
+/* The event that was found as a point, with the total before it. If no event was found, the next event to come. */
 static struct weir__point point_of(const struct work *work, const struct weir__events *events,
 				   const struct weir__found *found, uint64_t at)
 {
@@ -636,7 +637,7 @@ static enum weir__history_operation operation_of(weir__step *step)
 	return step == weir_step_upto ? WEIR__HISTORY_UPTO : WEIR__HISTORY_TAKE;
 }
 
-/* Whether what was read was there at one moment. */
+/* Whether everything that was read existed at one moment. */
 static bool is_valid(struct work *work, const struct weir__events *events)
 {
 	return (!events->is_careful || is_still_there(work)) && weir__events_hold(events);
@@ -695,7 +696,8 @@ static struct weir__shape shape_of_copy(const struct work *work, uint64_t n)
 	return n < weir__shape_cells(&shape) || is_too_narrow(work) ? shape : work->history.shape;
 }
 
-/* Takes units out of the key's events, and fills in the verdict for what is left. FULL: the arena has no room for a copy. */
+/* Takes units out of the key's events, and fills in the verdict for what is left. FULL: the arena has no room for a
+ * copy. */
 static enum weir__history_done remove_units(struct work *work, struct weir__events *events,
 					    const struct weir__removal *removal, struct weir_verdict *verdict)
 {
@@ -755,7 +757,7 @@ static enum weir__history_done take_out(struct work *work, uint64_t event_at, ui
 	return remove_units(work, &events, &removal, &ignored);
 }
 
-/* A refund or, if there is a charge to undo, up to n units of that. FULL: core has to take the step. */
+/* Refunds n units or, if there is a charge to undo, gives back up to n units of it. FULL: core has to take the step. */
 static enum weir__history_done give_back(struct work *work, uint64_t n, uint32_t tries,
 					 struct weir_verdict *ret_verdict, uint64_t *ret_event_at)
 {
@@ -777,7 +779,7 @@ static enum weir__history_done give_back(struct work *work, uint64_t n, uint32_t
 	if (work->undone == NULL || removal.units > 0)
 		atomic_fetch_add(weir__table_forgiven(work->key.table, work->key.fingerprint), 1);
 	*ret_event_at = events.newest.at;
-	/* A refund, even of nothing, makes a log forget what has expired, in case the clock is set back later. */
+	/* A refund, even of 0 units, makes a log forget expired events, in case the clock is set back later. */
 	forgets = work->undone == NULL && is_log(plan) && removal.first.before > 0;
 	if (removal.units > 0 || forgets)
 		return remove_units(work, &events, &removal, ret_verdict);
@@ -796,7 +798,8 @@ void weir__table_take_back_event(struct weir_table *table, const struct weir_tab
 		;
 }
 
-/* Searches for the first event of a log that counts at `when`. Out of line, because a walk of few steps mostly finds it. */
+/* Searches for the first event of a log that counts at `when`. Out of line, because a walk of few steps mostly finds
+ * it. */
 static __attribute__((noinline)) struct weir__point search_live(struct work *work, weir_ns period, uint64_t when)
 {
 	struct weir__events events;
@@ -833,7 +836,7 @@ static struct weir__point first_live(struct work *work, weir_ns period, uint64_t
 	return live;
 }
 
-/* When `units` of the units that count from the event `live` on will have expired. */
+/* When the oldest `units` units, from the event `live` on, will have expired. */
 static uint64_t left_at(struct work *work, const struct weir__point *live, uint64_t units, weir_ns period)
 {
 	const struct weir__history *const history = &work->history;

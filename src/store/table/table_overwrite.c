@@ -1,8 +1,8 @@
-/* table_overwrite.c: writes what another store said about a key over what the table knows of it.
+/* table_overwrite.c: overwrites a key's state with the state that another store reported.
  *
- * The other store's verdict has units and a duration, not a state. Where they do not determine the state, the one that
- * allows less is written. It differs for at most a period. A key that has a history gets a folded slot instead (slot.h):
- * one swap, and no chunk of the arena until the key is next charged. */
+ * The other store's verdict has units and a duration, not a state. Where they do not determine the state, the table
+ * writes the state that allows less. The two stores then differ for at most a period. A key that has a history gets a
+ * folded slot instead (slot.h): one swap, and no chunk of the arena until the key is next charged. */
 #include <stdatomic.h>
 
 #include "store/table/table.h"
@@ -12,9 +12,9 @@ static uint64_t used_units(const struct weir_plan *plan, const struct weir_verdi
 	return weir__min(said->limit - weir__min(said->limit, said->remaining), plan->most);
 }
 
-/* Whether the other store has the same rate and burst, as far as its verdict tells: what flows in until reset_after is
- * the used units, of which the last may have flowed in in part. reset_after is rounded up, and may exceed the units by
- * *ret_rest, in 1/count ns. Left in, that would cost one of them. */
+/* Whether the other store has the same rate and burst, as far as its verdict shows: what refills until reset_after
+ * equals the used units, the last of which may have refilled in part. reset_after is rounded up, and may exceed the
+ * units by *ret_rest, in 1/count ns. Without subtracting that rest, one unit too many would be used. */
 static inline bool is_same_bucket(const struct weir_plan *plan, const struct weir_verdict *said, uint32_t *ret_rest)
 {
 	const weir__u128 units = weir__mul(said->limit - said->remaining, plan->period);
@@ -25,7 +25,8 @@ static inline bool is_same_bucket(const struct weir_plan *plan, const struct wei
 	       told + plan->period > units;
 }
 
-/* Exact to a nanosecond, unless the other store has another rate or burst: then the units count. */
+/* Exact to a nanosecond, unless the other store has another rate or burst. Then only the number of units is taken
+ * over. */
 static struct weir_state bucket_of(const struct weir_plan *plan, const struct weir_verdict *said, uint64_t used,
 				   weir_ns now)
 {
@@ -48,7 +49,7 @@ static struct weir_state interval_of(const struct weir_plan *plan, const struct 
 	return (struct weir_state){ .lo = now - weir__min(elapsed, now), .hi = used };
 }
 
-/* The window ends when the other store says. Its clock may differ from this one. */
+/* The window ends at the time that the other store reported, whose clock may differ from this one. */
 static struct weir_state window_of(const struct weir_plan *plan, const struct weir_verdict *said, uint64_t used,
 				   weir_ns now)
 {
@@ -57,9 +58,9 @@ static struct weir_state window_of(const struct weir_plan *plan, const struct we
 	return (struct weir_state){ .lo = now - weir__min(elapsed, now), .hi = used };
 }
 
-/* If all is forgotten by the end of the current window, only the previous one has a count: the highest that gives as many
- * units now. Otherwise all units count in the current window, some of them for a window longer than in the other
- * store. */
+/* If all usage expires by the end of the current window, only the previous window gets a count: the highest that gives
+ * this many units now. Otherwise all units count in the current window, some of them for a window longer than in the
+ * other store. */
 static struct weir_state counter_of(const struct weir_plan *plan, const struct weir_verdict *said, uint64_t used,
 				    weir_ns now)
 {
@@ -73,8 +74,8 @@ static struct weir_state counter_of(const struct weir_plan *plan, const struct w
 				    .hi = now / plan->period };
 }
 
-/* All units as of the newest event. Units of a sliding counter are not put into its oldest sub-window, which counts only
- * in part. Sub-windows of this clock begin at other instants, so the end is rounded up. */
+/* Counts all units at the newest event. Units of a sliding counter are not put into its oldest sub-window, which counts
+ * only in part. Sub-windows of this clock begin at other instants, so the end is rounded up. */
 static struct weir_state folded_of(const struct weir__key *key, const struct weir_verdict *said, uint64_t used,
 				   weir_ns now)
 {
@@ -134,7 +135,7 @@ static bool has_as_much(const struct weir__key *key, const struct weir__place *p
 	return plan->most - weir__min(plan->most, remaining) >= used_units(plan, said);
 }
 
-/* Whether usage is removed that has not leaked: see table_decide.c. */
+/* Whether usage is removed that has not refilled: see table_decide.c. */
 static bool lowers(const struct weir__place *place, struct weir_state next)
 {
 	return place->slot && (weir__slot_full_at(next) < weir__slot_full_at(place->seen) ||

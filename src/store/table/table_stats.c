@@ -70,7 +70,8 @@ void weir_table_stats(struct weir_table *table, weir_ns now, struct weir_table_s
 			decisions += read_counter(&stripe->limits[limit].of[false]) +
 				     read_counter(&stripe->limits[limit].of[true]);
 	}
-	/* Decisions in the home line are not counted, since that would slow down each of them. They are the rest. */
+	/* Decisions in the home line are not counted, since that would slow down each of them. They are all decisions
+	 * minus the counted ones. */
 	elsewhere = stats.absent + stats.probes[1] + stats.probes[2] + stats.probes[3];
 	stats.probes[0] = decisions > elsewhere ? decisions - elsewhere : 0;
 	*ret_stats = stats;

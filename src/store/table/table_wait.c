@@ -2,8 +2,8 @@
  *
  * A slot has no list of waiters, and a bucket does not need one. A wait of less than half a minute takes its tokens at
  * once, before they have refilled, and sleeps until they have. The slot has then used more than a burst, as after a
- * step back of the clock, and every other request is denied until it has used less. If it had used more by over a
- * minute, it would be taken for a new clock. A caller that would wait longer sleeps until the wait is short enough and
+ * step back of the clock, and every other request is denied until it has used less. Usage of more than a minute beyond
+ * the burst would be taken for a new clock. A caller that would wait longer sleeps until the wait is short enough and
  * tries again. Callers that wait for windows do the same. */
 #include "store/table/table_wait.h"
 
@@ -169,8 +169,8 @@ int weir_table_wait(struct weir_table *table, const struct weir_table_limit *lim
 	return cost == 0 ? WEIR_OK : wait_for(&wait);
 }
 
-/* Where a reservation has the count of its rate, which in a table has at most 32 bits. The number of the plan is above it,
- * of which 32 bits are enough: a reservation lives for half a minute. */
+/* Where a reservation has the count of its rate, which in a table has at most 32 bits. The number of the plan is above
+ * it, of which 32 bits are enough: a reservation lives for half a minute. */
 enum { COUNT = 2 };
 _Static_assert(WEIR_TABLE_RATE_MAX <= UINT32_MAX, "the count leaves room for the number of the plan");
 
@@ -225,7 +225,8 @@ uint64_t weir_table_cancel(struct weir_table *table, const struct weir_table_lim
 	if ((uint32_t)at.view.number != taken.private_[COUNT] >> 32)
 		return 0;
 	taken.private_[COUNT] &= UINT32_MAX;
-	/* A departure has the state after it was taken, another reservation the instant at which it may act. */
+	/* A departure stores the state after it was taken. Any other reservation stores the instant at which it may
+	 * act. */
 	if (!(limit->first.plan.flags & WEIR_PLAN_SHAPE))
 		full_at += weir__bucket_duration(&at.view.format.plan);
 	weir__state_set_wide(&wait.taken, full_at);

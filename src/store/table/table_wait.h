@@ -4,8 +4,8 @@
 
 #include "store/table/table.h"
 
-/* Takes, unless the departure would be more than max_delay away: then nothing is charged, and retry_after is how far away
- * it is. A limit that does not shape takes now or denies. The limit's statistics do not count it. */
+/* Takes, unless the departure would be more than max_delay away: then nothing is charged, and retry_after is how far
+ * away it is. A limit that does not shape takes now or denies. The limit's statistics do not count it. */
 struct weir_verdict weir__table_depart(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
 				       weir_ns now, uint64_t cost, weir_ns max_delay);
 

@@ -92,8 +92,8 @@ static void keep_view(struct weir_table_limit *limit, const struct weir__view *v
 	__atomic_store_n(&limit->view.number, view->number, __ATOMIC_RELEASE);
 }
 
-/* The first plan whose keys may have used something when the limit was last changed. Keys of all plans before one that
- * was in force for as long as a key takes to be full have used nothing. */
+/* The first plan whose keys may have used something when the limit was last changed. If a plan was in force for as long
+ * as a key takes to become full, keys of earlier plans have used nothing. */
 static uint64_t first_in_use(const struct weir_table_limit *limit, uint64_t number, weir_ns changed_at,
 			     bool *ret_in_arena)
 {
@@ -173,8 +173,8 @@ bool weir__view_sees(const struct weir__view *view, uint64_t number)
 	       era == (has_histories ? 0 : view->number / WEIR__SLOT_GENERATIONS);
 }
 
-/* The two words of four bytes are one to readers, see weir__view_load. If another thread keeps a newer view meanwhile,
- * either its mark is another, and the swap fails, or it is of the same era and need not search earlier ones either. */
+/* The two words of four bytes are one to readers, see weir__view_load. If another thread stores a newer view meanwhile,
+ * either its mark differs and the swap fails, or it has the same era and need not search earlier eras either. */
 void weir__view_forget_eras(const struct weir_table_limit *limit, const struct weir__view *view)
 {
 	struct weir_table_limit *const handle = (struct weir_table_limit *)limit; /* callers have const handles */

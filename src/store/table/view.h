@@ -3,10 +3,10 @@
  * A limit that was changed n times has plan n (plans.h). A slot records the plan that packed it in two parts. Its tag
  * holds the generation, n % 7, and its fingerprint is mixed with the era, n / 7. A lookup searches for the fingerprints
  * of this era and of the earlier ones in which a key may still have used something, so it knows the plan of the slot
- * that it finds. It converts the state from change to change and writes it back in place, packed by the newest plan. A
- * key is thus converted when it is next touched, by the swap that charges it. Only a key whose plan was overwritten
- * (plans.h) is no longer found and starts anew. A key without a slot has used nothing, whatever the limit was changed
- * to.
+ * that it finds. It converts the state from change to change and writes it back in place, packed by the newest plan. So
+ * a key is converted when it is next touched, by the swap that charges it. Only a key whose plan was overwritten
+ * (plans.h) is not found any more and starts over. A key without a slot has used nothing, whatever the limit was
+ * changed to.
  *
  * The keys of sliding logs and segments have histories, which mean the same under any count. Their slots have no
  * generation and no era. The keys of a sliding counter are in slots until its count first exceeds what fits there. From
@@ -89,7 +89,7 @@ static inline void weir__view_load(const struct weir_table_limit *limit, struct 
 		weir__view_make(limit, ret_view);
 }
 
-/* Finds how states are packed under `to`, a limit that this one has been or is to be changed to. in_arena: its keys have
+/* Finds how states are packed under `to`, a limit that this one has been or will be changed to. in_arena: its keys have
  * histories since an earlier change. Returns WEIR_ERR_CHANGE or another error if this limit cannot become `to`. */
 int weir__view_format(const struct weir_table_limit *limit, const struct weir_limit *to, bool in_arena,
 		      struct weir__slot_format *ret_format, struct weir_message *ret_message);
@@ -104,8 +104,8 @@ bool weir__view_sees(const struct weir__view *view, uint64_t number);
 void weir__view_forget_eras(const struct weir_table_limit *limit, const struct weir__view *view);
 
 /* Unpacks the state of a key from its slot, whose fingerprint is of this era. Sets *ret_is_old if an older plan packed
- * the slot. For a view with histories, the slot is not one of a history, and the state is that of a plain counter.
- * Returns false if the view is no longer current. */
+ * the slot. For a view with histories, the slot does not refer to a history, and the state is a plain counter's.
+ * Returns false if the view is out of date. */
 bool weir__view_unpack(const struct weir_table_limit *limit, const struct weir__view *view, struct weir_state slot,
 		       uint64_t era, struct weir_state *ret_state, bool *ret_is_old);
 
