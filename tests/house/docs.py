@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs what the documentation shows and compares what comes out.
 
-    docs.py BUILD_DIR LIBRARY.a [PAGE_OR_FOLDER...]
+    docs.py BUILD_DIR LIBRARY.a [--all] [PAGE_OR_FOLDER...]
 
 Without PAGE_OR_FOLDER, the pages are README.md and all of docs.
 
@@ -25,6 +25,9 @@ succeed. The block after <!-- output: NAME --> is what it prints, to the same ru
 
 ```python blocks after a line <!-- run: NAME --> are run, and compared in the same way. They, and all commands, find
 the Python package and the shared library that lies next to LIBRARY.a.
+
+<!-- needs: COMMAND --> ends the page here if COMMAND fails in the page's shell: the rest needs a program that Debian does not
+have, or root. The output names the page. With --all, such a page is a fault.
 
 A block after <!-- file: PATH --> is that file of the repository, from its first line to its last. A block after <!-- save: NAME -->
 is written to NAME in the directory of the page's shell."""
@@ -51,6 +54,7 @@ TIMEOUT_S = 60
 NOT_RUN = "# not run"
 SHARED, SHARED_HERE = "guide-shop", f"guide-shop-{os.getpid()}"  # shared memory has no network of its own
 MARK = re.compile(r"<!--\s*(compile|run|output|file|save|terminal|stop):\s*(\S+)\s*-->\s*$")
+NEEDS = re.compile(r"<!--\s*needs:\s*(.+?)\s*-->\s*$")
 FENCE = re.compile(r"\s*(`{3,}|~{3,})\s*(\w*)")
 
 
@@ -96,6 +100,8 @@ def blocks(page):
         elif match:
             fence = match[1]
             block = Block(page, number, match[2], mark)
+        elif needs := NEEDS.match(line.strip()):
+            yield Block(page, number, "needs", ("needs", needs[1]))
         elif line.strip():
             mark = MARK.match(line.strip())
             mark = (mark[1], mark[2]) if mark else None
@@ -324,7 +330,7 @@ def folder_like_root(place):
 
 class Tally:
     def __init__(self):
-        self.faults, self.commands, self.programs, self.files = [], 0, 0, 0
+        self.faults, self.commands, self.programs, self.files, self.cut = [], 0, 0, 0, []
 
 
 def run_page(page, library, environment, tally):
@@ -337,7 +343,11 @@ def run_page(page, library, environment, tally):
     shell = Shell(environment, folder_like_root(place))
     try:
         for block in found:
-            if block.language == "setup":
+            if block.language == "needs":
+                if shell.run(block.mark[1], block.at())[1]:
+                    tally.cut.append(f"{page} needs {block.mark[1]}")
+                    break
+            elif block.language == "setup":
                 tally.faults += run_setup(block, shell)
             elif block.marked("stop"):
                 shell.interrupt(block.mark[1])
@@ -369,22 +379,29 @@ def pages_of(places):
             yield place
 
 
-def main(build, library, places):
+def main(build, library, *places, is_whole=False):
     pages = list(pages_of(places or ["README.md", "docs"]))
     library = Path(library).resolve()
     environment = dict(os.environ, PATH=f"{Path(build).resolve()}:{os.environ['PATH']}", LC_ALL="C.UTF-8",
                        PYTHONPATH=str(ROOT / "bindings/python"), PYTHONDONTWRITEBYTECODE="1",
                        WEIR_LIBRARY=str(library.with_suffix(".so")))
+    # As at a terminal: curl draws no progress meter, and weir is not told of the library that Python loads.
+    environment["BASH_FUNC_curl%%"] = '() { command curl --no-progress-meter "$@"; }'
+    environment["BASH_FUNC_weir%%"] = '() { env -u WEIR_LIBRARY weir "$@"; }'
     own_network()
     tally = Tally()
     for page in pages:
         run_page(page, library, environment, tally)
+    if is_whole:
+        tally.faults += tally.cut
     print("\n".join(tally.faults) or f"docs: {len(pages)} pages, {tally.commands} commands, {tally.programs} programs, "
           f"{tally.files} files, all as documented")
+    if tally.cut and not is_whole:
+        print("not run to its end:", "; ".join(tally.cut))
     return 1 if tally.faults else 0
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
+    sys.exit(main(*(word for word in sys.argv[1:] if word != "--all"), is_whole="--all" in sys.argv))
