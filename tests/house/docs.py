@@ -50,7 +50,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 60
+TIMEOUT_S = 180  # go run takes a minute or more if nothing is in its cache
 NOT_RUN = "# not run"
 SHARED, SHARED_HERE = "guide-shop", f"guide-shop-{os.getpid()}"  # shared memory has no network of its own
 MARK = re.compile(r"<!--\s*(compile|run|output|file|save|terminal|stop):\s*(\S+)\s*-->\s*$")

@@ -111,10 +111,15 @@ class Stage:
                                       stderr=subprocess.STDOUT, env={**os.environ, "HOME": self.folder})
         end = time.monotonic() + TIMEOUT_S
         while True:
-            with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", self.port), 10):
-                return
+            with contextlib.suppress(ConnectionRefusedError):
+                if self.is_up():
+                    return
             assert self.proxy.poll() is None and time.monotonic() < end, f"{command[0]} does not start: {self.said()}"
             time.sleep(0.01)
+
+    def is_up(self):
+        with socket.create_connection(("127.0.0.1", self.port), 10):
+            return True
 
     def stop_proxy(self):
         if self.proxy and self.proxy.poll() is None:

@@ -233,6 +233,14 @@ def limits_itself(service):
         limits(port, check_denied)
 
 
+def guide_runs():
+    """The commands of docs/guides/express.md, with Express from npm."""
+    root, build = os.path.dirname(EXAMPLES), os.path.dirname(WEIR)
+    done = subprocess.run([sys.executable, os.path.join(root, "tests/house/docs.py"), build, os.path.join(build, "src/libweir.a"), "--all",
+                           "docs/guides/express.md"], env={**os.environ, "NODE_PATH": fetch_express()}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def main():
     services = [fastapi, express, http_asking] if FOLDERS else [http_asking]
     tests = [(service.__name__, lambda service=service: asks(service)) for service in services]
@@ -241,6 +249,8 @@ def main():
     for check in (fails_closed, honours_delays, smooths):
         tests += [(f"{service.__name__}: {check.__name__.replace('_', ' ')}", lambda service=service, check=check: check(service))
                   for service in services if service is not http_asking]
+    if FOLDERS:
+        tests.append(("docs/guides/express.md", guide_runs))
     return run([*tests, ("http_in_process", lambda: limits_itself(http_in_process))])
 
 
