@@ -265,7 +265,7 @@ static void draw_legend(FILE *out, const struct outcome *outcome)
 		const char *fill, *edge, *text;
 		int width;
 	} entries[] = {
-		{ ADMITTED, ADMITTED, "admitted", 84 },
+		{ ADMITTED, ADMITTED, "allowed", 84 },
 		{ DENIED, DENIED_EDGE, "denied (the whole bar: arrived)", 214 },
 		{ DEPARTED, DEPARTED, "departed", 84 },
 	};
@@ -282,13 +282,13 @@ static void draw_legend(FILE *out, const struct outcome *outcome)
 
 static void tell_counts(FILE *out, const struct outcome *outcome)
 {
-	fprintf(out, "%u arrive, %u admitted, %u denied", outcome->n_passed + outcome->n_denied, outcome->n_passed,
+	fprintf(out, "%u arrive, %u allowed, %u denied", outcome->n_passed + outcome->n_denied, outcome->n_passed,
 		outcome->n_denied);
 }
 
 static void tell_extremes(FILE *out, const struct outcome *outcome)
 {
-	fprintf(out, "%s in the fullest second: %u", outcome->shapes ? "departed" : "admitted",
+	fprintf(out, "%s in the fullest second: %u", outcome->shapes ? "departed" : "allowed",
 		fullest_second(outcome));
 	if (outcome->shapes)
 		fprintf(out, "; longest wait: %u ms", (unsigned)(outcome->longest_wait / MS));

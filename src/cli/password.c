@@ -20,7 +20,7 @@ const char *weir__password_read(const char *user, const char *file, char memory[
 	*ret_word = file ? file : user;
 	if (file == NULL)
 		return user && *ret_password == NULL ?
-			       "a user has a password: use --password-file, or set WEIR_PASSWORD" :
+			       "missing password: use --password-file, or set WEIR_PASSWORD" :
 			       NULL;
 	error = weir__text_file_read(file, FILE_MAX, &text, &length);
 	if (error != 0)
@@ -33,5 +33,5 @@ const char *weir__password_read(const char *user, const char *file, char memory[
 	}
 	weir__memory_wipe(text, length);
 	free(text);
-	return *ret_password == memory ? NULL : "its first line should be a password, of at most 1022 bytes";
+	return *ret_password == memory ? NULL : "the first line must be a password, of at most 1022 bytes";
 }

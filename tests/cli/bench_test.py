@@ -121,7 +121,7 @@ def what_cannot_be_measured_is_told():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = "127.0.0.1:%d" % taken.getsockname()[1]
     for code, words, *arguments in (
-            (3, f"{nobody}: nothing listens there: start it with `weir serve`", "resp", "--at", nobody),
+            (3, f"{nobody}: no server at this address: start one with `weir serve`", "resp", "--at", nobody),
             (2, "what? weir bench resp"), (2, "unknown command \"grpc\"", "grpc"), (2, "what?", "--json"),
             (2, "not an address of this machine alone", "resp", "--at", "192.0.2.1:6380"),
             (2, "not an address of this machine alone", "resp", "--at", "nowhere"),

@@ -280,7 +280,7 @@ def bodies_are_made_of_a_template():
         assert status == 429 and content == b"" and headers["content-type"] == "text/html; charset=utf-8", headers
         status, headers, _ = ask_json(client, "GET", "/v1/check?ip=127.0.0.1")  # for services
         assert status == 429 and headers["content-type"] == "application/problem+json", headers
-        for text, said, content in (("second {quota}", "denial_body has changed", b"second 1"), ("{nothing}", "unknown variable {nothing}", b"second 1")):
+        for text, said, content in (("second {quota}", "denial_body changed", b"second 1"), ("{nothing}", "unknown variable {nothing}", b"second 1")):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
             one.process.send_signal(signal.SIGHUP)

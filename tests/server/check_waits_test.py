@@ -230,7 +230,7 @@ def wrong_waits_are_told():
                 ("POST", "/v1/check", {"attributes": {}, "wait": 5}, "the body.wait: found 5; use 0s to 1day"),
                 ("POST", "/v1/check", [{"attributes": {}, "wait": "5s"}], "the body[0].wait: an item of an array cannot wait"),
                 ("POST", "/v1/take", {"limit": "1/s", "key": "a", "wait": "5"}, 'the body.wait: found "5"; use 0s to 1day'),
-                ("POST", "/v1/take", {"limit": "1/s", "key": "a", "wait": "5s", "mode": "peek"}, "only the mode \"take\" waits")):
+                ("POST", "/v1/take", {"limit": "1/s", "key": "a", "wait": "5s", "mode": "peek"}, "only the mode \"take\" can wait")):
             with contextlib.closing(Waiting(server, "authorize", "u", "none")) as one:
                 one.read()
                 one.send_http(method, path, body)

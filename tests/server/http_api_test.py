@@ -144,7 +144,7 @@ def modes_are_those_of_resp():
                 ({**take, "limit": 5}, 400, "the body.limit: found 5; use a limit such as"),
                 ({**take, "limit": "10/fortnight"}, 400, "unknown period; use ns"),
                 ({**take, "limit": "@other"}, 404, "the policy has no limit named @other"),
-                ({**take, "limit": "@per-client"}, 400, 'the body.key: the key: "a" is none of @per-client, whose keys are made of ip, as in'),
+                ({**take, "limit": "@per-client"}, 400, 'the body.key: the key: "a" is not a key of @per-client, whose keys are made of ip, as in'),
                 ({"all": [take, {**take, "limit": "@per-client"}]}, 400, 'the body.all[1].key: the key: "a" is none of'),
                 ({**take, "cost": -1}, 400, "the body.cost: found -1; use a whole number"),
                 ({**take, "cost": 1.5}, 400, "the body.cost: found a fraction"),
@@ -157,7 +157,7 @@ def modes_are_those_of_resp():
                 ({"all": [take, {**take, "mode": "peek"}]}, 400, 'the body.all[1]: found an unknown member "mode"'),
                 ([take, {"all": [take, 5]}], 400, "the body[1].all[1]: found 5; use an object with limit, key and cost"),
                 ({"all": [take, {**take, "key": None}]}, 400, "the body.all[1].key: found null"),
-                ([take] * 1001, 400, "the body: found an array of 1001; there are 1000 at most")):
+                ([take] * 1001, 400, "the body: found an array of 1001; use at most 1000")):
             ask.bad(status, said, "POST", "/v1/take", body)
         for body in ('{"limit": "10/hour", "key": "\\u0000"}', '{"\\u0000": 1}'):
             answer = ask.bad(400, "line 1, column", "POST", "/v1/take", body)
@@ -210,7 +210,7 @@ def holds_are_settled():
         ask.bad(409, "settled with another cost", "POST", "/v1/release", {"id": "h"})
         ask.good("POST", "/v1/hold", {**hold, "id": "i"})
         ask.bad(404, "@other", "POST", "/v1/hold", {**hold, "limit": "@other"})
-        ask.bad(400, 'the body.key: the key: "u" is none of @per-client', "POST", "/v1/hold", {**hold, "limit": "@per-client"})
+        ask.bad(400, 'the body.key: the key: "u" is not a key of @per-client', "POST", "/v1/hold", {**hold, "limit": "@per-client"})
         ask.bad(503, "no room for another hold", "POST", "/v1/hold", {**hold, "id": "j"})
         assert ask.good("POST", "/v1/release", {"id": "i"})["refunded"] == 400
         ask.bad(404, "no hold has this id", "POST", "/v1/release", {"id": "j"})
@@ -361,8 +361,8 @@ def policies_are_replaced_whole_or_not():
         assert ask.good("GET", "/v1/policy") == shown
         windows = new.replace("limit: 5/s", "limit: 5/s fixed_window")
         assert ask.good("PUT", "/v1/policy", windows)["anew"] == {
-            "count": 1, "why": ["extra: keys start anew, since the algorithm differs: 5/s fixed_window, before 5/s"]}
-        until(lambda: "extra: keys start anew, since the algorithm differs" in one.said(), "a thread writes the log")
+            "count": 1, "why": ["extra: keys start over, because the algorithm changed: 5/s fixed_window, before 5/s"]}
+        until(lambda: "extra: keys start over, because the algorithm changed" in one.said(), "a thread writes the log")
         logs = "limits: [{name: extra, key: [ip], limit: 100000/hour sliding_log}]"
         if not toy.skips_part(toy.ARENA):
             for warnings in (ask.good("POST", "/v1/policy/validate", logs)["warnings"],

@@ -264,9 +264,9 @@ def test_query():
         assert named(ask.good("/v1/live", keys=0), "per-client")["top"] is None
         assert [limit["name"] for limit in ask.good("/v1/live", limit="canary")["limits"]] == ["canary"]
         for query in ({"seconds": 0}, {"seconds": 121}, {"seconds": "x"}, {"seconds": ""}, {"seconds": "99999999999999999999"}):
-            ask.bad(400, "seconds is a whole number, 1 to 120", "/v1/live", **query)
-        ask.bad(400, "keys is a whole number, 0 to 64", "/v1/live", keys=65)
-        ask.bad(400, "there are seconds, keys, limit and filter", "/v1/live", other=1)
+            ask.bad(400, "seconds: use a whole number, 1 to 120", "/v1/live", **query)
+        ask.bad(400, "keys: use a whole number, 0 to 64", "/v1/live", keys=65)
+        ask.bad(400, "unknown option; use seconds, keys, limit or filter", "/v1/live", other=1)
         ask.bad(400, "hexadecimal", "/v1/live?seconds=%")
         ask.bad(404, "@other", "/v1/live", limit="other")
         live = json.loads(client.ask("WEIR.LIVE", 5, "keys", 1, "LIMIT", "per-client"))

@@ -3,7 +3,7 @@
 
     outage_test.py WEIR [--full]
 
-Redis is stopped by SIGSTOP: it does not answer, and takes up what was sent when it goes on. Windows last longer than a test."""
+Redis is stopped by SIGSTOP: it does not respond, and takes up what was sent when it goes on. Windows last longer than a test."""
 # Covers: src/store/fallback_store.c, src/store/redis/redis_log.c
 
 import concurrent.futures
@@ -256,7 +256,7 @@ def slow_and_gone_are_two_things():
             until(lambda: one.ask("WEIR.TAKE", "k", "1000000/day") and is_up(one), "it is back")
         store.end()
         until(lambda: one.ask("WEIR.TAKE", "k", "10/day") and int(one.info()["store_gone"]) > before["store_gone"], "it is gone")
-        until(lambda: "Redis is gone" in server.said(), "a line says so")
+        until(lambda: "Redis is unreachable" in server.said(), "a line says so")
         until(lambda: "Redis is slow" in server.said(), "a line said so")
 
 

@@ -153,7 +153,7 @@ def ten_thousand_users():
         wait_until(lambda: one.status("t0") == 401, one.one.said)
         expect(stays, bulks("PING"), PONG)
         stays.close()
-        one.is_refused(LIMITS + users(*many, user("a", "p"), user("b", "p")), "users.b: too many; there are at most 10000")
+        one.is_refused(LIMITS + users(*many, user("a", "p"), user("b", "p")), "users.b: too many; use at most 10000")
 
 
 def connections_of_users_who_changed_are_closed():
@@ -194,7 +194,7 @@ def what_is_wrong_changes_nothing():
         client = one.auth("a", "p")
         one.is_refused(users(user("a", "p"), user("b")), "users.b: found neither password nor token")
         one.is_refused(users(user("b", "p")) + "keys: none\n", "keys: \"none\"")
-        one.is_refused("", "users: there are none in it; to have none any more, start the server anew")
+        one.is_refused("", "users: no users found; to remove all users, restart the server")
         os.unlink(one.path)
         one.one.process.send_signal(signal.SIGHUP)
         wait_until(lambda: "No such file or directory" in one.one.said(), one.one.said)

@@ -402,7 +402,7 @@ class Waited(enum.Enum):
     """How a wait ended. Only GO is true, and only then the request was charged."""
 
     GO = 0
-    NEVER = ERR_NEVER  # no wait will help: it costs more than there can be at once
+    NEVER = ERR_NEVER  # no wait will help: the cost exceeds the limit's capacity
     DEADLINE = ERR_DEADLINE  # it could not go within the timeout, and did not wait for that
     CANCELLED = ERR_CANCELLED
     CLOSED = ERR_CLOSED  # Queue.push: the queue is closed
@@ -853,7 +853,7 @@ class _Pointer(c_void_p):
 class Limiter(_Unique):
     """One limit with one state, for any number of threads: Limiter("100/min burst 20"). It begins full.
 
-    Error: ERR_SYNTAX, the text is not a limit; ERR_LIMIT, ERR_MAXIMUM: invalid limit."""
+    Error: ERR_SYNTAX, the text is not a valid limit; ERR_LIMIT, ERR_MAXIMUM: invalid limit."""
 
     _instead = "make another, which is full; processes share limits in weir.Table(shared=NAME)"
 

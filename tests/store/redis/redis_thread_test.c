@@ -283,10 +283,10 @@ static void gone_and_back(void)
 	use_plan("10/5000day fixed_window");
 	forget_lines();
 	open_ready_store("");
-	wait_to_be_told("Redis decides");
+	wait_to_be_told("Redis is connected");
 	CHECK_EQ(ask(WEIR__REDIS_TAKE, "a", 1, &verdict), WEIR__REDIS_JOB_DECIDED);
 	kill_server();
-	wait_to_be_told("Redis is gone: ");
+	wait_to_be_told("Redis is unreachable: ");
 	CHECK_EQ(ask(WEIR__REDIS_TAKE, "a", 1, &verdict), WEIR__REDIS_JOB_UNREACHED);
 	CHECK(info().client.health != WEIR__REDIS_UP);
 	defer("a", 1);
@@ -373,7 +373,7 @@ static void lines_are_limited(void)
 	is.client.health = WEIR__REDIS_UP;
 	weir__redis_log_look(&log, &is, now += 60 * second);
 	CHECK_EQ(n_lines, 21);
-	CHECK(was_told("Redis is back after 60.000 s (80 lines before this were left out)"));
+	CHECK(was_told("Redis is back after 60.000 s (80 lines before this one were dropped)"));
 	is.client.failovers = 1;
 	is.client.anew = 3;
 	weir__redis_log_look(&log, &is, now);
