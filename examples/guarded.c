@@ -46,8 +46,8 @@ static int serve(struct weir_guard *guard, weir_ns now)
 			return 1;
 		served += answer.verdict.allowed;
 	}
-	printf("300 visits at once: %d allowed, then denied by %s, retry after %d ms\n", served,
-	       answer.decided_by, (int)(answer.verdict.retry_after / 1000000));
+	printf("300 visits at once: %d allowed, then denied by %s, retry after %d ms\n", served, answer.decided_by,
+	       (int)(answer.verdict.retry_after / 1000000));
 	for (int i = 0; i < 8; i++) {
 		if (ask(guard, now, signup, &answer) != WEIR_OK || !answer.verdict.allowed)
 			return 1;

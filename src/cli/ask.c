@@ -196,8 +196,8 @@ static int read_option(int argc, char **argv, int *i, struct arguments *argument
 	if (place == NULL)
 		return refuse_option(arguments->question, &nearest);
 	if (*i + 1 == argc) {
-		fprintf(stderr, "weir %s: %s needs a value; see weir %s --help\n", arguments->question->name,
-			option, arguments->question->name);
+		fprintf(stderr, "weir %s: %s needs a value; see weir %s --help\n", arguments->question->name, option,
+			arguments->question->name);
 		return CALLED_WRONGLY;
 	}
 	*place = argv[++*i];
@@ -245,8 +245,7 @@ static int check_attributes(const struct arguments *arguments)
 		const char *const equal = strchr(arguments->operands[i], '=');
 
 		if (equal == NULL || equal == arguments->operands[i])
-			return complain(arguments->question, arguments->operands[i],
-					"use NAME=VALUE for an attribute");
+			return complain(arguments->question, arguments->operands[i], "use NAME=VALUE for an attribute");
 		if (i == ATTRIBUTES_MAX)
 			return complain(arguments->question, arguments->operands[i],
 					"too many attributes; use at most 30");

@@ -32,7 +32,8 @@ static enum weir__link_result not_connected(struct weir__link *link, const char 
 	switch (error) {
 	case EINVAL:
 		return fail(link, WEIR__LINK_WRONG,
-			    "%.128s: invalid address; use HOST:PORT, such as " WEIR__LINK_HERE ", or the path of a socket, "
+			    "%.128s: invalid address; use HOST:PORT, such as " WEIR__LINK_HERE
+			    ", or the path of a socket, "
 			    "with a slash",
 			    where);
 	case ECONNREFUSED:
@@ -139,10 +140,9 @@ static enum weir__link_result say_hello(struct weir__link *link, const char *use
 	if (result != WEIR__LINK_OK || answer->type != WEIR__RESP_ERROR)
 		return result;
 	if (password == NULL && answer->text.length >= 6 && memcmp(answer->text.bytes, "NOAUTH", 6) == 0)
-		return fail(
-			link, WEIR__LINK_FAILED,
-			"authentication required: use --user USER, and give the password with --password-file "
-			"FILE or WEIR_PASSWORD in the environment");
+		return fail(link, WEIR__LINK_FAILED,
+			    "authentication required: use --user USER, and give the password with --password-file "
+			    "FILE or WEIR_PASSWORD in the environment");
 	return fail(link, WEIR__LINK_FAILED, "the server replied: %.*s", (int)answer->text.length, answer->text.bytes);
 }
 

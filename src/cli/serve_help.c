@@ -209,7 +209,8 @@ void weir__serve_help(FILE *out)
 			help_row(out, weir__setting_rows[i].name, weir__setting_rows[i].value,
 				 describe(&weir__setting_rows[i], text, sizeof(text)));
 	help_row(out, "config", "FILE", config_means);
-	help_row(out, "help", NULL, "Show this help. --help-man prints the man page, --help-markdown docs/settings.md.");
+	help_row(out, "help", NULL,
+		 "Show this help. --help-man prints the man page, --help-markdown docs/settings.md.");
 	help_row(out, "version", NULL, "Show the version.");
 	putc('\n', out);
 	wrap(out, PLAIN, precedence, 0, 0, HELP_WIDTH);

@@ -177,10 +177,7 @@ static void suggest_http(struct suggestions *suggestions, const char *at, const 
 		weir__words_for_shell(stdout, at);
 		putchar(' ');
 	}
-	printf("'http://%s/%s", is_path ? "localhost" : at,
-	       !may_decide ? "readyz" :
-	       example     ? "v1/check" :
-			     "v1/take");
+	printf("'http://%s/%s", is_path ? "localhost" : at, !may_decide ? "readyz" : example ? "v1/check" : "v1/take");
 	for (size_t i = 0; may_decide && example && i < example->n; i++) {
 		const struct weir_attribute *const one = &example->attributes[i];
 

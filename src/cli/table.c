@@ -252,8 +252,9 @@ static int find_limit(struct weir_table *table, const char *table_name, const ch
 		return NOT_FOUND;
 	}
 	if (!weir__region_read_limit(&table->region, index, ret_words) || ret_words->text[0] == '\0') {
-		complain("the limit ", name,
-			 " cannot be read: it is damaged, or the process that added it was killed; add it again to repair it");
+		complain(
+			"the limit ", name,
+			" cannot be read: it is damaged, or the process that added it was killed; add it again to repair it");
 		return FAILED;
 	}
 	if (weir_table_add_limit_text(table, ret_words->name, ret_words->text, ret_limit, &why) != WEIR_OK) {

@@ -138,7 +138,8 @@ static bool ask(const char *const *texts, size_t n, const char **ret_json, size_
 	if (weir__link_ask(&top.link, words, n) != WEIR__LINK_OK)
 		return false;
 	if (answer->type == WEIR__RESP_ERROR) {
-		(void)snprintf(why, sizeof(why), "the server replied: %.*s", (int)answer->text.length, answer->text.bytes);
+		(void)snprintf(why, sizeof(why), "the server replied: %.*s", (int)answer->text.length,
+			       answer->text.bytes);
 		return fail(why);
 	}
 	if (answer->type != WEIR__RESP_BULK)
@@ -171,8 +172,7 @@ static bool ask_for_keys(void)
 		return true;
 	if (!ask(words, 6, &json, &length))
 		return strstr(top.link.why, "NOLIMIT") != NULL;
-	return weir__top_view_read_keys(&top.view, json, length) ||
-	       fail("the server's reply is not a live document");
+	return weir__top_view_read_keys(&top.view, json, length) || fail("the server's reply is not a live document");
 }
 
 static bool ask_for_all(void)

@@ -31,7 +31,6 @@ int weir__argument_memory(const void *memory, size_t size, size_t needed, size_t
 		weir__text_add_number(&why, align);
 		weir__text_add(&why, " bytes; this pointer is off by ");
 		weir__text_add_number(&why, off);
-		weir__text_add(&why, "");
 		return WEIR_ERR_ALIGNMENT;
 	}
 	weir__text_add(&why, " of this limit needs ");
@@ -67,8 +66,8 @@ int weir__argument_name(const char *name, size_t most, struct weir_message *ret_
 		const struct weir__utf8 next = weir__utf8_first(bytes + at, length - at);
 
 		if (next.is_character && weir__utf8_is_control(next.character))
-			return refuse_name(name, length, at, ": at ", ": a name must not contain control characters", at,
-					   ret_message);
+			return refuse_name(name, length, at, ": at ", ": a name must not contain control characters",
+					   at, ret_message);
 		at += next.length;
 	}
 	return WEIR_OK;

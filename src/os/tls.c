@@ -134,8 +134,8 @@ static int load_certificate(SSL_CTX *ssl, const struct weir__tls_files *files, c
 	if (!is_given(files->certificate)) {
 		if (!is_given(files->key))
 			return 0;
-		(void)snprintf(ret_why, WEIR__TLS_WHY_SIZE, "the key %s has no certificate: set the certificate file, too",
-			       files->key);
+		(void)snprintf(ret_why, WEIR__TLS_WHY_SIZE,
+			       "the key %s has no certificate: set the certificate file, too", files->key);
 		return EINVAL;
 	}
 	if (check_file("the certificate", files->certificate, ret_why) != 0 || check_file(key_words, key, ret_why) != 0)
@@ -250,8 +250,8 @@ static void explain(struct weir__tls *tls, int error)
 
 	tls->is_over = true;
 	if (verified != X509_V_OK && SSL_get_verify_mode(tls->ssl) != SSL_VERIFY_NONE)
-		(void)snprintf(tls->why, sizeof(tls->why), "TLS: certificate not trusted for %.100s: %s",
-			       tls->name, X509_verify_cert_error_string(verified));
+		(void)snprintf(tls->why, sizeof(tls->why), "TLS: certificate not trusted for %.100s: %s", tls->name,
+			       X509_verify_cert_error_string(verified));
 	else if (error == SSL_ERROR_SSL)
 		(void)snprintf(tls->why, sizeof(tls->why), "TLS: %s", reason());
 	else

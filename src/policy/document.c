@@ -106,8 +106,8 @@ static void add_key(struct reading *reading, struct level *level, struct weir__n
 		weir__diagnostics_add(reading->diagnostics, node->at, "more than %d keys in one map", MEMBERS_MOST);
 		reading->is_over = reading->is_broken = true;
 	} else if (find_key(reading, level, node->text, &first)) {
-		weir__diagnostics_add(reading->diagnostics, node->at, "duplicate key '%s'; it was first given in line %u",
-				      node->text.at, first.line);
+		weir__diagnostics_add(reading->diagnostics, node->at,
+				      "duplicate key '%s'; it was first given in line %u", node->text.at, first.line);
 	} else if (level->chains) {
 		add_to_chain(level, node);
 	}
@@ -146,8 +146,7 @@ static void begin(struct reading *reading, const yaml_event_t *event, enum weir_
 	if (node == NULL)
 		return;
 	if (reading->depth == DEPTH_MOST) {
-		weir__diagnostics_add(reading->diagnostics, node->at, "more than %d nested lists and maps",
-				      DEPTH_MOST);
+		weir__diagnostics_add(reading->diagnostics, node->at, "more than %d nested lists and maps", DEPTH_MOST);
 		reading->is_over = reading->is_broken = true;
 		return;
 	}
@@ -174,7 +173,8 @@ static void add_text(struct reading *reading, const yaml_event_t *event)
 
 static void refuse(struct reading *reading, yaml_mark_t at, const char *what)
 {
-	weir__diagnostics_add(reading->diagnostics, mark_of(at), "found %s, which is not supported; write the value out", what);
+	weir__diagnostics_add(reading->diagnostics, mark_of(at),
+			      "found %s, which is not supported; write the value out", what);
 	reading->is_over = reading->is_broken = true;
 }
 

@@ -297,8 +297,7 @@ bool weir__envoy_split(const struct weir_attribute *attributes, size_t n, struct
 	return ret_domain->n > 0;
 }
 
-const char weir__envoy_request[] =
-	"this policy is in Envoy's format; send domain=NAME and at most 64 other attributes";
+const char weir__envoy_request[] = "this policy is in Envoy's format; send domain=NAME and at most 64 other attributes";
 
 /* There is only one descriptor, so a quota counts as a limit. */
 int weir__envoy_match(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,

@@ -119,7 +119,8 @@ static const struct weir__node *read_list(const struct weir__policy_reading *rea
 		return NULL;
 	if (node->kind == WEIR__NODE_LIST)
 		return node->members;
-	weir__diagnostics_add(reading->diagnostics, node->at, "found %s; %s must be a list", weir__node_kind_words(node), key);
+	weir__diagnostics_add(reading->diagnostics, node->at, "found %s; %s must be a list",
+			      weir__node_kind_words(node), key);
 	return NULL;
 }
 
@@ -264,8 +265,7 @@ static void read_limit(struct weir__policy_reading *reading, const struct weir__
 					 .local = WEIR_POLICY_NO_PLAN };
 
 	if (plan.is_unlimited && unit != WEIR_UNIT_NONE)
-		weir__diagnostics_add(reading->diagnostics, at->at,
-				      "unit and unlimited are both set; remove one");
+		weir__diagnostics_add(reading->diagnostics, at->at, "unit and unlimited are both set; remove one");
 	else if (!plan.is_unlimited && unit == WEIR_UNIT_NONE)
 		weir__diagnostics_add(reading->diagnostics, at ? at->at : map->at,
 				      "unknown unit '%s'; use second, minute, hour, day, week, month or year", word.at);
@@ -284,8 +284,8 @@ static void read_limit(struct weir__policy_reading *reading, const struct weir__
 static void refuse_again(const struct weir__policy_reading *reading, const struct weir__envoy_node *before,
 			 struct weir__mark at, const char *what)
 {
-	weir__diagnostics_add(reading->diagnostics, at, "duplicate %s '%s'; it was first given in %s:%u", what, before->name.at,
-			      before->file, before->at.line);
+	weir__diagnostics_add(reading->diagnostics, at, "duplicate %s '%s'; it was first given in %s:%u", what,
+			      before->name.at, before->file, before->at.line);
 }
 
 /* Returns KEY_VALUE, or KEY if there is no value. .at NULL: no memory. */
@@ -426,7 +426,8 @@ void weir__envoy_read(struct weir__policy_reading *reading, const struct weir__n
 			"allowed");
 	domain = read_text(reading, root, "domain");
 	if (domain.n == 0) {
-		weir__diagnostics_add(reading->diagnostics, root->at, "the file needs a domain at the top level; use domain: NAME");
+		weir__diagnostics_add(reading->diagnostics, root->at,
+				      "the file needs a domain at the top level; use domain: NAME");
 		return;
 	}
 	number = options & WEIR_ENVOY_MERGE_DOMAINS ? weir__envoy_find(policy->envoy, WEIR__ENVOY_NONE, domain) :

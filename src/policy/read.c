@@ -34,7 +34,8 @@ bool weir__node_check_keys(struct weir__diagnostics *diagnostics, const struct w
 			   const char *const *keys)
 {
 	if (map->kind != WEIR__NODE_MAP) {
-		weir__diagnostics_add(diagnostics, map->at, "found %s; %s must be a map", weir__node_kind_words(map), what);
+		weir__diagnostics_add(diagnostics, map->at, "found %s; %s must be a map", weir__node_kind_words(map),
+				      what);
 		return false;
 	}
 	for (const struct weir__node *member = map->members; member; member = member->next) {
@@ -53,7 +54,8 @@ const struct weir__node *weir__node_text(struct weir__diagnostics *diagnostics, 
 {
 	if (node->kind == WEIR__NODE_TEXT)
 		return node;
-	weir__diagnostics_add(diagnostics, node->at, "found %s; %s must be a string", weir__node_kind_words(node), what);
+	weir__diagnostics_add(diagnostics, node->at, "found %s; %s must be a string", weir__node_kind_words(node),
+			      what);
 	return NULL;
 }
 
@@ -325,7 +327,8 @@ static void read_limit(struct weir__policy_reading *reading, const struct weir__
 	read_key(reading, weir__node_member(node, "key"), limit);
 	read_cost(reading, weir__node_member(node, "cost"), limit);
 	if (text == NULL)
-		weir__diagnostics_add(reading->diagnostics, node->at, "a limit needs a rate; use limit: 100/s burst 200");
+		weir__diagnostics_add(reading->diagnostics, node->at,
+				      "a limit needs a rate; use limit: 100/s burst 200");
 	else if (weir__node_text(reading->diagnostics, text, "limit") && limit->name.at)
 		limit->plan = weir__policy_read_plan(
 			reading, limit, limit->name, text->text,
@@ -471,8 +474,8 @@ static void read_unmatched(struct weir__policy_reading *reading, const struct we
 	} else if (weir__slice_is(node->text, "deny")) {
 		unmatched = WEIR__UNMATCHED_DENY;
 	} else {
-		weir__diagnostics_add(reading->diagnostics, node->at, "unknown value of unmatched '%.80s'; use allow or deny",
-				      node->text.at);
+		weir__diagnostics_add(reading->diagnostics, node->at,
+				      "unknown value of unmatched '%.80s'; use allow or deny", node->text.at);
 		return;
 	}
 	if (policy->unmatched == WEIR__UNMATCHED_UNSET) {
@@ -551,7 +554,8 @@ static uint64_t read_documents(struct weir__policy_reading *reading, const struc
 		begin_part(reading, &parts[i]);
 		root = weir__document_read(&documents->pool, parts[i].text, reading->diagnostics);
 		if (root && root->kind != WEIR__NODE_MAP) {
-			weir__diagnostics_add(reading->diagnostics, root->at, "found %s; a policy must be a map with limits",
+			weir__diagnostics_add(reading->diagnostics, root->at,
+					      "found %s; a policy must be a map with limits",
 					      weir__node_kind_words(root));
 			root = NULL;
 		}

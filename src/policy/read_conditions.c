@@ -32,16 +32,16 @@ static bool read_pattern(const struct weir__policy_reading *reading, const struc
 		}
 		weir__diagnostics_add(
 			reading->diagnostics, word->at,
-			has_host_bits ? "'%s' has bits set beyond its prefix length; use a network such as 10.1.0.0/16" :
-					"'%s' is neither an address nor a network; use one such as 192.0.2.1 or 2001:db8::/32",
+			has_host_bits ?
+				"'%s' has bits set beyond its prefix length; use a network such as 10.1.0.0/16" :
+				"'%s' is neither an address nor a network; use one such as 192.0.2.1 or 2001:db8::/32",
 			word->text.at);
 		return false;
 	}
 	if (kind == WEIR__PATTERN_GLOB && memchr(word->text.at, '*', word->text.n) == NULL)
 		kind = WEIR__PATTERN_IS;
 	if (attribute->type == WEIR__PATH_ATTRIBUTE && memchr(word->text.at, '?', word->text.n)) {
-		weir__diagnostics_add(reading->diagnostics, word->at,
-				      "path '%s' contains '?'; leave out the query",
+		weir__diagnostics_add(reading->diagnostics, word->at, "path '%s' contains '?'; leave out the query",
 				      word->text.at);
 		return false;
 	}

@@ -104,7 +104,8 @@ static void read_budget(const struct weir__policy_reading *reading, const struct
 	budget = time_of(node->text);
 	if (budget < budget_least || budget > budget_most)
 		weir__diagnostics_add(reading->diagnostics, node->at,
-				      "invalid store_budget '%.80s'; use a duration from 1ms to 10s, such as 5ms", node->text.at);
+				      "invalid store_budget '%.80s'; use a duration from 1ms to 10s, such as 5ms",
+				      node->text.at);
 	else if (plan != WEIR__NO_PLAN)
 		reading->policy->plans[plan].store_budget = budget;
 }
@@ -145,8 +146,8 @@ void weir__policy_read_failure(struct weir__policy_reading *reading, const struc
 	const struct weir__node *const first = failure ? failure : budget ? budget : store;
 
 	if (first && weir__node_member(map, "limit") == NULL)
-		weir__diagnostics_add(reading->diagnostics, first->key->at,
-				      "%s needs a limit; add limit beside it", first->key->text.at);
+		weir__diagnostics_add(reading->diagnostics, first->key->at, "%s needs a limit; add limit beside it",
+				      first->key->text.at);
 	weir__policy_inherit_failure(reading, limit, plan);
 	if (store)
 		read_store(reading, store, plan);

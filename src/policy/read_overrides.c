@@ -48,9 +48,10 @@ static void check_override(const struct weir__policy_reading *reading, const str
 	const struct weir__attribute *const missing = missing_part(reading, limit, &rules[number]);
 
 	if (missing)
-		weir__diagnostics_add(reading->diagnostics, node->at,
-				      "this override can never match: the limit's key needs %s; give that attribute a default",
-				      missing->name.at);
+		weir__diagnostics_add(
+			reading->diagnostics, node->at,
+			"this override can never match: the limit's key needs %s; give that attribute a default",
+			missing->name.at);
 	else if (weir__rules_exclude(&rules[number], match))
 		weir__diagnostics_add(reading->diagnostics, node->at,
 				      "this override can never match: the limit does not apply to such requests");

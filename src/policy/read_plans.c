@@ -31,7 +31,8 @@ enum weir_mode weir__policy_read_mode(struct weir__diagnostics *diagnostics, con
 	if (node == NULL || weir__node_text(diagnostics, node, "mode") == NULL)
 		return otherwise;
 	if (!weir__policy_mode_of(node->text, &mode))
-		weir__diagnostics_add(diagnostics, node->at, "unknown mode '%s'; use enforce, shadow or off", node->text.at);
+		weir__diagnostics_add(diagnostics, node->at, "unknown mode '%s'; use enforce, shadow or off",
+				      node->text.at);
 	return mode;
 }
 

@@ -31,8 +31,7 @@ void weir__policy_read_wait(struct weir__policy_reading *reading, const struct w
 	if (node == NULL || weir__node_text(reading->diagnostics, node, "wait") == NULL)
 		return;
 	if (weir__node_member(map, "limit") == NULL)
-		weir__diagnostics_add(reading->diagnostics, node->key->at,
-				      "wait needs a limit; add limit beside it");
+		weir__diagnostics_add(reading->diagnostics, node->key->at, "wait needs a limit; add limit beside it");
 	else if (!weir__duration_read(node->text.at, node->text.n, most, &wait) || wait < ms || wait % ms != 0)
 		weir__diagnostics_add(reading->diagnostics, node->at,
 				      "invalid wait '%.80s'; use whole ms from 1ms to 1day, such as 5s", node->text.at);

@@ -264,7 +264,8 @@ bool weir__handover_begin(struct weir__handover *handover, char *const argv[], c
 	}
 	if (error != 0) {
 		handover->next = 0;
-		fprintf(errors, "weir serve: upgrade failed: %s: %s; this server keeps running\n", argv[0], strerror(error));
+		fprintf(errors, "weir serve: upgrade failed: %s: %s; this server keeps running\n", argv[0],
+			strerror(error));
 		return false;
 	}
 	handover->pipe = ends[0];
@@ -279,7 +280,8 @@ static bool is_gone(struct weir__handover *handover, FILE *errors)
 
 	if (!weir__process_has_ended(handover->next, how, sizeof(how)))
 		return false;
-	fprintf(errors, "weir serve: upgrade failed: the next server, process %d, exited before it served: %s; this server keeps running\n",
+	fprintf(errors,
+		"weir serve: upgrade failed: the next server, process %d, exited before it served: %s; this server keeps running\n",
 		(int)handover->next, how);
 	return true;
 }

@@ -198,7 +198,8 @@ static struct weir_policy *compile(struct weir__policy_loader *loader, const str
 static void show(struct weir__policy_loader *loader, const struct weir__policy_version *version)
 {
 	weir__policy_text_set(loader->policy_text, version, weir__policy_version_hash(version), false,
-			      loader->has_settings ? "the policy is in the configuration file, which is not shown" : NULL);
+			      loader->has_settings ? "the policy is in the configuration file, which is not shown" :
+						     NULL);
 }
 
 /* --- the first version -------------------------------------------------------------------------------------------- */

@@ -162,7 +162,8 @@ static bool attach_as_it_is(struct server *server, const struct weir_table_optio
 	if (settings->limits_max == 0 && region->arena_bytes == settings->arena &&
 	    region->size_bytes == weir_table_size(settings->keys, region->limits_max) + settings->arena)
 		return true;
-	(void)snprintf(made, MADE_SIZE, "; it was made with keys %llu, arena %llu and limits_max %u: use these values, or %s",
+	(void)snprintf(made, MADE_SIZE,
+		       "; it was made with keys %llu, arena %llu and limits_max %u: use these values, or %s",
 		       (unsigned long long)keys_of(region), (unsigned long long)region->arena_bytes,
 		       (unsigned)region->limits_max - 1,
 		       asked->file ? "remove the file, which resets all keys" : "another name");
@@ -326,7 +327,8 @@ static int listen_for(struct server *server, enum weir__service service)
 		if (error == EADDRINUSE && service == WEIR__SERVICE_HTTP &&
 		    list->places[i].from == WEIR__FROM_DEFAULT) {
 			weir__log_say(server->log, WEIR__LOG_WARNING,
-				      "http: %s is in use, so HTTP is off; use --http WHERE or --http none", list->at[i]);
+				      "http: %s is in use, so HTTP is off; use --http WHERE or --http none",
+				      list->at[i]);
 			server->settings->http.n = 0; /* the default is one address */
 			return DONE;
 		}
@@ -570,8 +572,7 @@ static void tell_before(struct server *server)
 	if (server->parent < 0 && server->pipe < 0)
 		(void)weir__notify("READY=1\n");
 	if (!weir__handover_tell(server->pipe)) { /* otherwise both would serve until the previous one loses patience */
-		weir__log_say(server->log, WEIR__LOG_WARNING,
-			      "cannot notify the previous server: %s; shutting down",
+		weir__log_say(server->log, WEIR__LOG_WARNING, "cannot notify the previous server: %s; shutting down",
 			      strerror(errno));
 		server->is_unreported = true;
 		(void)kill(getpid(), SIGTERM);

@@ -219,7 +219,8 @@ void weir__settings_note_name(struct weir__settings *settings, struct weir__sett
 		if (!is_before && !is_name(renamed[i].name, name, length))
 			continue;
 		if ((is_before ? settings->given_by_name[i] : settings->given_by_old_name[i]) & from)
-			weir__settings_error(settings, place, NULL, "%s was renamed to %s, and both are set: use only the new name",
+			weir__settings_error(settings, place, NULL,
+					     "%s was renamed to %s, and both are set: use only the new name",
 					     renamed[i].before, renamed[i].name);
 		if (is_before)
 			settings->given_by_old_name[i] = (uint8_t)(settings->given_by_old_name[i] | from);
@@ -343,8 +344,7 @@ static bool add_where(struct weir__settings *settings, const struct weir__settin
 	if (is_none)
 		return true;
 	if (list->n == setting->most) {
-		weir__settings_error(settings, place, setting->name, "too many; use at most %d",
-				     (int)setting->most);
+		weir__settings_error(settings, place, setting->name, "too many; use at most %d", (int)setting->most);
 		return true;
 	}
 	memcpy(list->at[list->n], text, length);
@@ -393,8 +393,7 @@ static bool add_item(struct weir__settings *settings, const struct weir__setting
 	if (is_none)
 		return true;
 	if (*n == setting->most) {
-		weir__settings_error(settings, place, setting->name, "too many; use at most %d",
-				     (int)setting->most);
+		weir__settings_error(settings, place, setting->name, "too many; use at most %d", (int)setting->most);
 		return true;
 	}
 	return add_to(setting->kind, list, text, length);
@@ -625,8 +624,9 @@ static void read_variable(struct weir__settings *settings, const char *name)
 		return;
 	weir__settings_note_name(settings, place, name, strlen(name));
 	if (setting->kind == WEIR__SETTING_USERS)
-		weir__settings_error(settings, place, setting->name,
-				     "set users only in the configuration file: other processes may see the environment");
+		weir__settings_error(
+			settings, place, setting->name,
+			"set users only in the configuration file: other processes may see the environment");
 	else if (weir__settings_is_list(setting))
 		put_listed(settings, setting, place, text);
 	else
@@ -722,8 +722,9 @@ static void read_flag(struct weir__settings *settings, const char *name, size_t 
 	if (setting == NULL)
 		refuse_unknown(settings, name, length);
 	else if (setting->kind == WEIR__SETTING_USERS)
-		weir__settings_error(settings, place, setting->name,
-				     "set users only in the configuration file: other users of the machine can see flags");
+		weir__settings_error(
+			settings, place, setting->name,
+			"set users only in the configuration file: other users of the machine can see flags");
 	else
 		weir__settings_put(settings, setting, place, value, strlen(value));
 }

@@ -197,9 +197,10 @@ static void check_secrets(struct weir__settings *settings, const struct weir__us
 		secrets->tokens > 0 ? weir__users_by_token_digest(&settings->users, user->token_digest) : NULL;
 
 	if (user->prefix_length > 0 && (user->roles & WEIR__ROLE_ADMIN))
-		weir__settings_error(settings, place_of(name), NULL,
-				     "users.%s: found key_prefix and the role admin, which sees all keys; use one of the two",
-				     user->name);
+		weir__settings_error(
+			settings, place_of(name), NULL,
+			"users.%s: found key_prefix and the role admin, which sees all keys; use one of the two",
+			user->name);
 	if (secrets->roles > 1)
 		weir__settings_error(settings, place_of(name), NULL, "users.%s: found both roles and role; use roles",
 				     user->name);
@@ -220,7 +221,8 @@ static void check_secrets(struct weir__settings *settings, const struct weir__us
 			user->name);
 	if (other)
 		weir__settings_error(settings, place_of(name), NULL,
-				     "users.%s: found the same token as users.%s; use another", user->name, other->name);
+				     "users.%s: found the same token as users.%s; use another", user->name,
+				     other->name);
 }
 
 static void read_user(struct weir__settings *settings, const struct weir__node *node)
@@ -248,8 +250,8 @@ static void read_user(struct weir__settings *settings, const struct weir__node *
 	user.has_password = secrets.passwords > 0;
 	user.has_token = secrets.tokens > 0;
 	if (users->n == WEIR__USERS_MAX)
-		weir__settings_error(settings, place_of(name), NULL, "users.%s: too many; use at most %d",
-				     user.name, WEIR__USERS_MAX);
+		weir__settings_error(settings, place_of(name), NULL, "users.%s: too many; use at most %d", user.name,
+				     WEIR__USERS_MAX);
 	else if (!weir__users_add(users, &user))
 		weir__settings_error(settings, place_of(name), NULL, "users.%s: no memory for it", user.name);
 	weir__memory_wipe(&user, sizeof(user));

@@ -167,8 +167,7 @@ static void tell_error(struct weir__shared_changes *changes, const char *error)
 	(void)snprintf(changes->error, sizeof(changes->error), "%s", error);
 	if (*error)
 		weir__log_say(changes->log, WEIR__LOG_WARNING,
-			      "limit changes are not shared with other servers: Redis: %s",
-			      error);
+			      "limit changes are not shared with other servers: Redis: %s", error);
 }
 
 static bool take_error(struct reply *reply, const struct weir__resp_token *token)
@@ -245,8 +244,7 @@ static void tell_damaged(struct weir__shared_changes *changes, uint32_t n)
 {
 	if (n > changes->damaged)
 		weir__log_say(changes->log, WEIR__LOG_WARNING,
-			      "ignoring %u invalid limit changes in Redis; see HGETALL %s", n,
-			      changes->key_of_changes);
+			      "ignoring %u invalid limit changes in Redis; see HGETALL %s", n, changes->key_of_changes);
 	changes->damaged = n;
 }
 

@@ -100,7 +100,8 @@ static void tell_of_pause(struct weir__worker *worker, int error)
 			      weir__accept_balancer_workers(options->balancer), options->connections_max, before);
 	else
 		weir__log_say(options->log, WEIR__LOG_WARNING,
-			      "connections: %s; new connections wait until the system has room%s", strerror(error), before);
+			      "connections: %s; new connections wait until the system has room%s", strerror(error),
+			      before);
 }
 
 static void tell_of_address(struct weir__worker *worker, const struct weir__address *address)

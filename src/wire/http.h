@@ -22,21 +22,21 @@ enum {
 /* name, status, text */
 #define WEIR__HTTP_ERRORS(X)                                                                                           \
 	X(NONE, 0, "")                                                                                                 \
-	X(SYNTAX, 400, "malformed HTTP/1.1 request (RFC 9112)")                                                      \
-	X(VERSION, 505, "unsupported HTTP version; use HTTP/1.1 or HTTP/1.0")                                                \
+	X(SYNTAX, 400, "malformed HTTP/1.1 request (RFC 9112)")                                                        \
+	X(VERSION, 505, "unsupported HTTP version; use HTTP/1.1 or HTTP/1.0")                                          \
 	X(METHOD, 501, "CONNECT and PRI are not supported; use GET, HEAD, POST, PUT or DELETE")                        \
-	X(TARGET, 400, "invalid target; use a path, with or without a query, and without a fragment")                           \
-	X(URI_SIZE, 414, "the target is too long; request line and headers have at most 16384 bytes in total")        \
-	X(HEAD_SIZE, 431, "headers too long; request line and headers have at most 16384 bytes in total")                               \
-	X(HEADERS, 431, "too many headers; use at most 64")                                                                \
-	X(BARE_LF, 400, "a line ends with LF; use CR LF")                                          \
-	X(FOLDED, 400, "a header line begins with a space; write each header on one line")                                       \
-	X(NAMELESS, 400, "a header has no name before its colon")                                                       \
-	X(NO_HOST, 400, "missing Host header")                                                     \
-	X(HOSTS, 400, "more than one Host header; send one")                                                                 \
-	X(CODING, 501, "unsupported Transfer-Encoding; use chunked, once, with HTTP/1.1")                                     \
+	X(TARGET, 400, "invalid target; use a path, with or without a query, and without a fragment")                  \
+	X(URI_SIZE, 414, "the target is too long; request line and headers have at most 16384 bytes in total")         \
+	X(HEAD_SIZE, 431, "headers too long; request line and headers have at most 16384 bytes in total")              \
+	X(HEADERS, 431, "too many headers; use at most 64")                                                            \
+	X(BARE_LF, 400, "a line ends with LF; use CR LF")                                                              \
+	X(FOLDED, 400, "a header line begins with a space; write each header on one line")                             \
+	X(NAMELESS, 400, "a header has no name before its colon")                                                      \
+	X(NO_HOST, 400, "missing Host header")                                                                         \
+	X(HOSTS, 400, "more than one Host header; send one")                                                           \
+	X(CODING, 501, "unsupported Transfer-Encoding; use chunked, once, with HTTP/1.1")                              \
 	X(EXPECTATION, 417, "unsupported Expect; use 100-continue")                                                    \
-	X(BODY_SIZE, 413, "the body is too long; use at most 131072 bytes")                                                           \
+	X(BODY_SIZE, 413, "the body is too long; use at most 131072 bytes")                                            \
 	X(EXTRA_SIZE, 431, "chunk extensions and trailers are too long; use at most 16384 bytes")
 
 enum weir__http_error {

@@ -64,8 +64,7 @@ static void bad_beginnings_say_why(void)
 	CHECK_EQ(weir_limiter_init_text(memory, 10, "10/s", &limiter, &why), WEIR_ERR_ROOM);
 	CHECK_TEXT(why.text, "the memory for a limiter of this limit needs 216 bytes; got 10");
 	CHECK_EQ(weir_limiter_init_text(memory + 1, sizeof(memory) - 1, "10/s", &limiter, &why), WEIR_ERR_ALIGNMENT);
-	CHECK_TEXT(why.text,
-		   "the memory for a limiter must be aligned to 64 bytes; this pointer is off by 1");
+	CHECK_TEXT(why.text, "the memory for a limiter must be aligned to 64 bytes; this pointer is off by 1");
 	CHECK_EQ(weir_limiter_init_text(memory + 1, 10, "10/s", &limiter, NULL), WEIR_ERR_ALIGNMENT);
 	CHECK(limiter == NULL);
 	CHECK_EQ(weir_limiter_init_text(memory, sizeof(memory), "10/s", &limiter, NULL), WEIR_OK);

@@ -96,9 +96,10 @@ static void other_keys_start_anew(void)
 			(void)snprintf(text[0], sizeof(text[0]), "limits: [{name: a, %s, limit: 1/s}]\n", keys[i]);
 			(void)snprintf(text[1], sizeof(text[1]), "limits: [{name: a, %s, limit: 1/s}]\n", keys[j]);
 			CHECK_EQ(compare(policy_of(text[0]), policy_of(text[1])), i != j);
-			CHECK_TEXT(found,
-				   i == j ? "a: kept: 1/s\n" :
-					    "a: keys start over, because the parts of the key changed: 1/s, before 1/s\n");
+			CHECK_TEXT(
+				found,
+				i == j ? "a: kept: 1/s\n" :
+					 "a: keys start over, because the parts of the key changed: 1/s, before 1/s\n");
 		}
 }
 

@@ -20,11 +20,9 @@ static void level_by_level(void)
 		   "plan=gold: matches plan_gold, exactly, of e.yaml:9\n"
 		   "no limit applies: this descriptor has no rate_limit\n");
 	CHECK_TEXT(explained(policy, WORDS("domain=shop", "a=b")), "a=b: no descriptor matches: no limit applies\n");
-	CHECK_TEXT(explained(policy, WORDS("domain=bakery", "a=b")),
-		   "bakery: unknown domain: no limit applies\n");
-	CHECK_TEXT(
-		explained(policy, WORDS("a=b")),
-		"this policy is in Envoy's format; send domain=NAME and at most 64 other attributes\n");
+	CHECK_TEXT(explained(policy, WORDS("domain=bakery", "a=b")), "bakery: unknown domain: no limit applies\n");
+	CHECK_TEXT(explained(policy, WORDS("a=b")),
+		   "this policy is in Envoy's format; send domain=NAME and at most 64 other attributes\n");
 	weir_policy_free(policy);
 }
 

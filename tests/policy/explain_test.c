@@ -107,8 +107,9 @@ static void if_no_limit_applies(void)
 		   "a: does not apply: its key needs user, which the request does not have\n"
 		   "b: does not apply: the request has no x\n"
 		   "no limit applies: allowed; did you mean user= instead of usr=?\n");
-	CHECK_TEXT(explained(policy, WORDS("x=y")), "a: does not apply: its key needs user, which the request does not have\n"
-						    "b: does not apply: it is off\n");
+	CHECK_TEXT(explained(policy, WORDS("x=y")),
+		   "a: does not apply: its key needs user, which the request does not have\n"
+		   "b: does not apply: it is off\n");
 	weir_policy_free(policy);
 	policy = policy_of("unmatched: deny\nlimits: [{name: a, key: [user], limit: 1/s}]\n");
 	CHECK_TEXT(explained(policy, WORDS("account=ann")),

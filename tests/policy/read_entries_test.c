@@ -44,7 +44,8 @@ static void entries_of_a_file(void)
 	CHECK(weir_policy_load(path, report_into, NULL, &policy) == WEIR_ERR_SYNTAX);
 	CHECK(strstr(reported, "customers.csv:3:1: 'ann': duplicate row\n"));
 	CHECK(strstr(reported, "customers.csv:4:7: limit '2/fortnight': "));
-	CHECK(strstr(reported, "customers.csv:5:1: 'carl': wrong number of values; use one for each column of the first line\n"));
+	CHECK(strstr(reported,
+		     "customers.csv:5:1: 'carl': wrong number of values; use one for each column of the first line\n"));
 	(void)sprintf(command, "rm -r %s", folder);
 	CHECK(system(command) == 0);
 }
@@ -220,8 +221,7 @@ static void mistakes_in_a_file(void)
 static void mistakes_have_places(void)
 {
 	static const struct mistake rows[] = {
-		{ "ip,limit\n1.2.3.4,1/s\n::ffff:1.2.3.4,2/s\n",
-		  "e.csv:3:1: '::ffff:1.2.3.4': duplicate row\n" },
+		{ "ip,limit\n1.2.3.4,1/s\n::ffff:1.2.3.4,2/s\n", "e.csv:3:1: '::ffff:1.2.3.4': duplicate row\n" },
 		{ "limit,ip\n1/s,10.0.0.0/8\n2/s,not-an-ip\n3/s,\n",
 		  "e.csv:2:5: '10.0.0.0/8': found a network, and a row is for one address; use overrides: [{when: {ip: 10.0.0.0/8}, limit: 5/s}] in the policy\n"
 		  "e.csv:3:5: 'not-an-ip': not an address; use one such as 192.0.2.1 or 2001:db8::1\n"

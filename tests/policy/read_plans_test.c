@@ -97,7 +97,7 @@ static void limits_that_no_table_has(void)
 }
 
 #define NEVER(limit, name, cost, most)                                                                                 \
-	"limit '" limit "' of '" name "' never allows a cost of " cost ": its capacity is " most                        \
+	"limit '" limit "' of '" name "' never allows a cost of " cost ": its capacity is " most                       \
 	"; use a lower cost or more at once\n"
 
 static void costs_that_never_fit(void)

@@ -69,9 +69,12 @@ static void kinds_that_are_wrong(void)
 		{ "limits: [{limit: 1/s}]", "p.yaml:1:10: a limit needs a name; use name: NAME\n" },
 		{ "limits: [{name: [a], limit: 1/s}]", "p.yaml:1:17: found a list; name must be a string\n" },
 		{ "limits: [{name: a, limit: {rate: 1/s}}]", "p.yaml:1:27: found a map; limit must be a string\n" },
-		{ "limits: [{name: a, limit: 1/s, mode: [off]}]", "p.yaml:1:38: found a list; mode must be a string\n" },
-		{ "limits: [{name: a, limit: 1/s, overrides: x}]", "p.yaml:1:43: found a string; overrides must be a list\n" },
-		{ "limits: [{name: a, limit: 1/s, overrides: [x]}]", "p.yaml:1:44: found a string; an override must be a map\n" },
+		{ "limits: [{name: a, limit: 1/s, mode: [off]}]",
+		  "p.yaml:1:38: found a list; mode must be a string\n" },
+		{ "limits: [{name: a, limit: 1/s, overrides: x}]",
+		  "p.yaml:1:43: found a string; overrides must be a list\n" },
+		{ "limits: [{name: a, limit: 1/s, overrides: [x]}]",
+		  "p.yaml:1:44: found a string; an override must be a map\n" },
 		{ "limits: [{name: a, limit: 1/s, overrides: [{when: {p: x}, limit: [1/s]}]}]",
 		  "p.yaml:1:66: found a list; limit must be a string\n" },
 		{ "attributes: [ip]", "p.yaml:1:13: found a list; attributes must be a map\n" },
@@ -201,15 +204,17 @@ static void several_files(void)
 	CHECK(policy_of_parts((const struct weir__policy_part[]){ own, same }, 2) == NULL);
 	CHECK_TEXT(reported, "same.yaml:2:10: duplicate name 'a'; it was first given in line 1 of own.yaml\n");
 	CHECK(policy_of_parts((const struct weir__policy_part[]){ allow, own, deny }, 3) == NULL);
-	CHECK_TEXT(reported,
-		   "deny.yaml:1:25: unmatched is 'deny' here and in allow.yaml 'allow'; use the same value, or set it only once\n");
+	CHECK_TEXT(
+		reported,
+		"deny.yaml:1:25: unmatched is 'deny' here and in allow.yaml 'allow'; use the same value, or set it only once\n");
 	policy = policy_of_parts((const struct weir__policy_part[]){ own, deny, deny }, 3);
 	CHECK_TEXT(reported, "");
 	CHECK(policy && policy->unmatched == WEIR__UNMATCHED_DENY);
 	weir_policy_free(policy);
 	CHECK(policy_of_parts((const struct weir__policy_part[]){ envoy, own }, 2) == NULL);
-	CHECK_TEXT(reported,
-		   "own.yaml:1:1: this file is in Weir's format, and others of the policy are in Envoy's; use one or the other\n");
+	CHECK_TEXT(
+		reported,
+		"own.yaml:1:1: this file is in Weir's format, and others of the policy are in Envoy's; use one or the other\n");
 	policy = policy_of_parts((const struct weir__policy_part[]){ envoy, other }, 2);
 	CHECK_TEXT(reported, "");
 	weir_policy_free(policy);

@@ -49,8 +49,10 @@ static void mistakes_are_told(void)
 	static const struct {
 		const char *limit, *error;
 	} rows[] = {
-		{ "limit: 5/s leaky queue 20, wait: 5", "1:53: invalid wait '5'; use whole ms from 1ms to 1day, such as 5s\n" },
-		{ "limit: 5/s leaky queue 20, wait: s", "1:53: invalid wait 's'; use whole ms from 1ms to 1day, such as 5s\n" },
+		{ "limit: 5/s leaky queue 20, wait: 5",
+		  "1:53: invalid wait '5'; use whole ms from 1ms to 1day, such as 5s\n" },
+		{ "limit: 5/s leaky queue 20, wait: s",
+		  "1:53: invalid wait 's'; use whole ms from 1ms to 1day, such as 5s\n" },
 		{ "limit: 5/s leaky queue 20, wait: 0s",
 		  "1:53: invalid wait '0s'; use whole ms from 1ms to 1day, such as 5s\n" },
 		{ "limit: 5/s leaky queue 20, wait: 1500us",

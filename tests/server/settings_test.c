@@ -364,11 +364,7 @@ static const struct {
 	  "FILE:1:7: keys: \"none\": " KEYS_RIGHT "weir serve: WEIR_KEYS: \"nil\": " KEYS_RIGHT
 	  "weir serve: --keys: \"no\": " KEYS_RIGHT },
 	{ NULL, NULL, NULL, { "--keys" }, "weir serve: --keys needs a value: N; see weir serve --help\n" },
-	{ NULL,
-	  NULL,
-	  NULL,
-	  { "--config" },
-	  "weir serve: --config needs a value: FILE; see weir serve --help\n" },
+	{ NULL, NULL, NULL, { "--config" }, "weir serve: --config needs a value: FILE; see weir serve --help\n" },
 	{ NULL, NULL, NULL, { "--foo" }, "weir serve: unknown option --foo; weir serve --help lists them\n" },
 	{ NULL, NULL, NULL, { "--what", "x" }, "weir serve: unknown option --what; weir serve --help lists them\n" },
 	{ NULL, NULL, NULL, { "keys" }, "weir serve: unknown argument keys; weir serve --help lists the options\n" },

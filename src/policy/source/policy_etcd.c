@@ -193,8 +193,7 @@ static bool authenticate(struct etcd *etcd, struct weir__policy_remote_answer *a
 	if (request)
 		json = post(etcd, "/v3/auth/authenticate", request, &status, answer);
 	else
-		say(answer, WEIR__POLICY_REMOTE_INVALID,
-		    "user or password of the URL is not UTF-8, or out of memory");
+		say(answer, WEIR__POLICY_REMOTE_INVALID, "user or password of the URL is not UTF-8, or out of memory");
 	token = json_string_value(json_object_get(json, "token"));
 	if (token) {
 		char line[1024];

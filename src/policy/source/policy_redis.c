@@ -234,7 +234,8 @@ static void ask(struct weir__policy_remote *remote, struct weir__policy_remote_a
 	state = run_query(redis, deadline, get, take_value, ret_answer);
 	weir__redis_client_info(redis->client, &info);
 	if (state == WEIR__REDIS_QUERY_IS_TOO_LARGE)
-		say(ret_answer, WEIR__POLICY_REMOTE_INVALID, "the policy is too long; a policy in Redis has at most 16 MiB");
+		say(ret_answer, WEIR__POLICY_REMOTE_INVALID,
+		    "the policy is too long; a policy in Redis has at most 16 MiB");
 	if (state == WEIR__REDIS_QUERY_HAS_FAILED)
 		say(ret_answer, WEIR__POLICY_REMOTE_LOST, info.last_error);
 	if (ret_answer->found != WEIR__POLICY_REMOTE_LOST && info.links_ready > 0)

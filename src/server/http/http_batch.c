@@ -9,8 +9,7 @@ bool weir__http_batch_fits(struct weir__http_call *call, const json_t *array)
 {
 	const struct weir__json whole = { call, WEIR__JSON_NO_ITEM, NULL };
 
-	return json_array_size(array) <= WEIR__BATCH_MAX ||
-	       weir__json_refuse(&whole, NULL, array, "use at most 1000");
+	return json_array_size(array) <= WEIR__BATCH_MAX || weir__json_refuse(&whole, NULL, array, "use at most 1000");
 }
 
 static void write_item(struct weir__http_reply *reply, const struct weir__http_item *item)

@@ -33,9 +33,10 @@ void weir__http_readyz(struct weir__http_call *call)
 		weir__reply_problem(call->reply, 503, "the store does not reply, and limits fail closed");
 		return;
 	}
-	weir__reply_add_text(call->reply, is_store_up(call) ? "ready\n" :
-							      "ready, degraded: the store does not reply, and on_store_failure "
-							      "decides\n");
+	weir__reply_add_text(call->reply, is_store_up(call) ?
+						  "ready\n" :
+						  "ready, degraded: the store does not reply, and on_store_failure "
+						  "decides\n");
 	weir__reply_end(call->reply, 200, WEIR__TYPE_TEXT);
 }
 

@@ -46,7 +46,8 @@ static json_t *read_body(struct weir__http_call *call)
 
 static json_t *refuse_type(struct weir__http_call *call)
 {
-	weir__reply_problem(call->reply, 415, "unsupported Content-Type; send JSON with Content-Type: application/json");
+	weir__reply_problem(call->reply, 415,
+			    "unsupported Content-Type; send JSON with Content-Type: application/json");
 	return NULL;
 }
 

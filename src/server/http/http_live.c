@@ -152,8 +152,9 @@ static bool find_pointed(struct weir__http_call *call, struct weir_guard *guard,
 	*ret_chosen = NULL;
 	if (!take_out(question, "raw", &raw))
 		return true;
-	fault = take_out(question, "limit", &limit) ? read_raw(&raw, pointed) :
-						      "the query: raw: needs limit, the name of the limit that the key belongs to";
+	fault = take_out(question, "limit", &limit) ?
+			read_raw(&raw, pointed) :
+			"the query: raw: needs limit, the name of the limit that the key belongs to";
 	if (fault) {
 		weir__reply_problem(call->reply, 400, fault);
 		return false;

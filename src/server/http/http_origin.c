@@ -89,10 +89,9 @@ bool weir__http_is_from_page(struct weir__http_call *call, const struct weir__ro
 		return false;
 	if (origin.host.bytes && !weir__host_list_allows(allowed, origin.host.bytes, origin.host.length) &&
 	    !is_by_path(call)) {
-		weir__reply_problem(
-			call->reply, 403,
-			"unknown host name in Host, which may come from a web page: call the server by "
-			"address or as localhost, or add the name to the setting allowed_hosts");
+		weir__reply_problem(call->reply, 403,
+				    "unknown host name in Host, which may come from a web page: call the server by "
+				    "address or as localhost, or add the name to the setting allowed_hosts");
 		return true;
 	}
 	return false;

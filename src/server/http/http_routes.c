@@ -211,8 +211,7 @@ const struct weir__route *weir__routes_find(struct weir__http_call *call)
 		return NULL;
 	}
 	if (place == NULL) {
-		weir__reply_problem(call->reply, 404,
-				    "unknown path; /openapi.json describes all paths");
+		weir__reply_problem(call->reply, 404, "unknown path; /openapi.json describes all paths");
 		return NULL;
 	}
 	if (method >= 0 && place->rows[method])

@@ -230,8 +230,7 @@ void weir__live_command(struct weir__call *call)
 			(void)weir__limit_ref_find_named(call->context, query.limit, query.limit_length, &refusal);
 			(void)weir__refuse_as(call, &refusal);
 		} else if (reply.is_full) {
-			weir__refuse_with(call, WEIR__ERROR_LIVE,
-					  "the reply would be too long: request fewer keys");
+			weir__refuse_with(call, WEIR__ERROR_LIVE, "the reply would be too long: request fewer keys");
 		} else {
 			weir__resp_write_bulk(call->writer, room + WEIR__REPLY_HEAD_ROOM, reply.body_length);
 		}

@@ -91,8 +91,7 @@ static void say_dropped(struct weir__redis_log *log, const struct weir__redis_th
 	if (info->dropped == log->dropped_told || now < log->dropped_from)
 		return;
 	say(log, now,
-	    "%" PRIu64
-	    " units allowed without Redis will never be charged there: deferred_memory is full; raise it",
+	    "%" PRIu64 " units allowed without Redis will never be charged there: deferred_memory is full; raise it",
 	    info->dropped - log->dropped_told);
 	log->dropped_told = info->dropped;
 	log->dropped_from = now + dropped_pause;

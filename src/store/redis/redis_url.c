@@ -217,8 +217,7 @@ static int read_user(struct reading *reading, struct part part)
 	int error;
 
 	if (user.end == part.end || password.at == password.end)
-		return refuse(reading, part.at,
-			      "expected user:password or :password before the @");
+		return refuse(reading, part.at, "expected user:password or :password before the @");
 	error = read_word(reading, user, reading->url->user, WEIR__REDIS_WORD_SIZE);
 	if (error != WEIR_OK)
 		return error;
@@ -304,8 +303,7 @@ static int read_socket(struct reading *reading, struct part part)
 	if (error != WEIR_OK)
 		return error;
 	if (strlen(place->host) < 2 || strlen(place->host) > SOCKET_PATH_MAX)
-		return refuse(reading, part.at,
-			      "invalid path; use 2 to 107 bytes, as in redis+unix:///run/redis.sock");
+		return refuse(reading, part.at, "invalid path; use 2 to 107 bytes, as in redis+unix:///run/redis.sock");
 	place->is_path = true;
 	reading->url->n_places = 1;
 	return WEIR_OK;
@@ -360,8 +358,9 @@ static int read_parts(struct reading *reading, struct part all)
 
 	path.end = find(reading, (struct part){ authority.end, all.end }, "?");
 	if (find(reading, (struct part){ sign < authority.end ? sign + 1 : authority.end, all.end }, "@") < all.end)
-		return refuse(reading, all.at,
-			      "in users, passwords and options write / as %2F, ? as %3F, # as %23, & as %26 and @ as %40");
+		return refuse(
+			reading, all.at,
+			"in users, passwords and options write / as %2F, ? as %3F, # as %23, & as %26 and @ as %40");
 	if (find(reading, all, "#") < all.end)
 		return refuse(reading, find(reading, all, "#"), "unexpected #; write it as %23");
 	error = read_authority(reading, authority);

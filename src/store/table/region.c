@@ -332,8 +332,9 @@ int weir__region_check_header(const struct weir__region_header *header, size_t m
 	    header->arena_bytes > header->size_bytes || header->lines == 0 ||
 	    header->lines != lines_in(header->size_bytes, header->limits_max, header->arena_bytes, in_file) ||
 	    header->epoch > UINT64_MAX / 2 || header->check != weir__region_check_of(header))
-		return fail(ret_message, WEIR_ERR_REGION, name,
-			    "the table's header is damaged; remove it, and a new table is made in which all keys are full");
+		return fail(
+			ret_message, WEIR_ERR_REGION, name,
+			"the table's header is damaged; remove it, and a new table is made in which all keys are full");
 	if (in_file != (options->file != NULL))
 		return fail(ret_message, WEIR_ERR_REGION, name,
 			    in_file ? "the table is in a file; open it by its path" :
@@ -367,8 +368,7 @@ struct weir__region_refusal weir__region_refusal(int system_error)
 		return (struct weir__region_refusal){ WEIR_ERR_REGION, no_table };
 	case EPERM:
 		return (struct weir__region_refusal){
-			WEIR_ERR_REGION,
-			"it belongs to another user; to share it, set a mode with bits for others"
+			WEIR_ERR_REGION, "it belongs to another user; to share it, set a mode with bits for others"
 		};
 	default:
 		return (struct weir__region_refusal){ WEIR_ERR_SYSTEM, NULL };

@@ -194,7 +194,8 @@ static void nobody_waits_for_ever(void)
 	leave(table);
 	CHECK_EQ(weir_table_new(&options, &table, &why), WEIR_ERR_SYSTEM);
 	CHECK_EQ(errno, EAGAIN);
-	CHECK_TEXT(why.text, named("another process has held its lock for seconds, while it opens or closes the table"));
+	CHECK_TEXT(why.text,
+		   named("another process has held its lock for seconds, while it opens or closes the table"));
 	close(file);
 	weir_table_free(file_table(KEYS));
 	clean_up();
@@ -364,9 +365,8 @@ static void other_users(void)
 	if (geteuid() == 0) {
 		CHECK_EQ(chown(path, 65534, 65534), 0);
 		options.mode = 0;
-		check_refused(
-			&options, WEIR_ERR_REGION,
-			named("it belongs to another user; to share it, set a mode with bits for others"));
+		check_refused(&options, WEIR_ERR_REGION,
+			      named("it belongs to another user; to share it, set a mode with bits for others"));
 		options.mode = 0666;
 		weir_table_free(table_with(&options));
 	}

@@ -24,18 +24,21 @@ static void sizes_that_cannot_be(void)
 		      text_of("a table of %zu bytes is too small: with its limits and its arena it needs at least %zu",
 			      least - page, least));
 	options.size_bytes = 0;
-	check_refused(&options, WEIR_ERR_ROOM,
-		      text_of("a table of 0 bytes is too small: with its limits and its arena it needs at least %zu", least));
+	check_refused(
+		&options, WEIR_ERR_ROOM,
+		text_of("a table of 0 bytes is too small: with its limits and its arena it needs at least %zu", least));
 	options.limits_max = 0; /* 64 */
 	check_refused(&options, WEIR_ERR_ROOM,
 		      text_of("a table of 0 bytes is too small: with its limits and its arena it needs at least %zu",
 			      least_size(64)));
 	options.size_bytes = SIZE_MAX;
 	check_refused(&options, WEIR_ERR_TOO_LARGE,
-		      text_of("a table of %zu bytes is too large: the maximum is 64 bytes times 4294967295", SIZE_MAX - page + 1));
+		      text_of("a table of %zu bytes is too large: the maximum is 64 bytes times 4294967295",
+			      SIZE_MAX - page + 1));
 	options.size_bytes = least_size(64) + ((size_t)1 << 32) * 64;
 	check_refused(&options, WEIR_ERR_TOO_LARGE,
-		      text_of("a table of %zu bytes is too large: the maximum is 64 bytes times 4294967295", options.size_bytes));
+		      text_of("a table of %zu bytes is too large: the maximum is 64 bytes times 4294967295",
+			      options.size_bytes));
 	options = (struct weir_table_options){ .size_bytes = page, .shared = name };
 	check_refused(
 		&options, WEIR_ERR_ROOM,
