@@ -214,7 +214,7 @@ void weir__serve_help(FILE *out)
 	help_row(out, "version", NULL, "Show the version.");
 	putc('\n', out);
 	wrap(out, PLAIN, precedence, 0, 0, HELP_WIDTH);
-	fputs("Users, with passwords and tokens, come only from the configuration file; see man weir-serve.\n\n", out);
+	fputs("Users, with passwords and tokens, come only from the file; see man weir-serve.\n\n", out);
 	wrap(out, PLAIN, ending, 0, 0, HELP_WIDTH);
 }
 

@@ -568,7 +568,7 @@ def shared_tables_are_one():
             assert one.stats() == other.stats() == (2, 1) and repr(first) == f"<weir.Table {name!r}>"
             assert abs(first.now() - second.now()) < HOUR
             refused(weir.ERR_CHANGE, second.add_limit, "per user", "3/day")
-            assert "asked for were" in refused(weir.ERR_REGION, weir.Table, 5000, shared=name)
+            assert "requested were" in refused(weir.ERR_REGION, weir.Table, 5000, shared=name)
         with weir.Table(shared=name) as again:
             assert not again.add_limit("per user", "2/day").allow("a"), "what is owed is gone"
     finally:

@@ -73,7 +73,7 @@ def decisions_are_told_in_a_sentence():
             expect(0, f"allowed, 19 of 20 left, full again in {SPAN}", "take", key, limit, *at)
             expect(0, f"allowed, 14 of 20 left, full again in {SPAN}", "take", key, limit, "5", *at)
             expect(1, f"denied, 14 of 20 left, retry in {SPAN}, full again in {SPAN}", "take", *at, key, limit, "15")
-            expect(1, f"denied, 14 of 20 left, full again in {SPAN}; no wait will help: it is more than there ever is "
+            expect(1, f"denied, 14 of 20 left, full again in {SPAN}; no wait will help: the cost exceeds "
                    "at once", "take", key, limit, "21", *at)
             expect(0, f"would be allowed, 14 of 20 left, full again in {SPAN}", "peek", key, limit, *at)
             expect(1, f"would be denied, 14 of 20 left, retry in {SPAN}, full again in {SPAN}", "peek", key, limit,
@@ -226,7 +226,7 @@ def users_are_asked_for():
         config.flush()
         with server("--config", config.name) as (_, path):
             for words in (("take", "k", "2/day"), ("ping",)):
-                expect(3, f"weir {words[0]}: the server has users: say who asks with --user USER, and the password with "
+                expect(3, f"weir {words[0]}: authentication required: use --user USER, and give the password with "
                        "--password-file FILE or WEIR_PASSWORD in the environment", *words, "--at", path)
             expect(0, "allowed, 1 of 2 left, .*", "take", "k", "2/day", "--wait", "86400000", "--user", "web", "--at", path,
                    env={"WEIR_PASSWORD": "s3cret"})

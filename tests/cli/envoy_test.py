@@ -44,7 +44,7 @@ class Envoy(unittest.TestCase):
         self.assertEqual((code, err), (0, ""))
         self.assertEqual(out.splitlines()[-1],
                          "shop|plan_gold|path_/v1/exports/*: applies: 20/hour fixed_window, "
-                         "one for all that fit the pattern")
+                         "one for all that match the pattern")
 
 
 if __name__ == "__main__":

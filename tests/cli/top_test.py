@@ -263,7 +263,7 @@ def limits_under_load():
         top.press("CLI")
         until(lambda: (order := top.order()) and all("per-client" in name for name in order), top.screen)
         top.press("x")
-        top.until("no limit has this in its name")
+        top.until("no limit matches")
         top.press("BSpace")
         top.press("Enter")
         top.until("/CLI  Esc shows all", "> per-client")

@@ -153,12 +153,12 @@ def queries_are_decoded():
         assert "ratelimit" not in headers, headers
         for target, said in (("ip=%4", "hexadecimal"), ("=a", "a name before"), ("cost=", "whole number"),
                              ("cost=-1", "whole number"), ("cost=9223372036854775808", "9223372036854775807"),
-                             ("&".join(f"a{i}=b" for i in range(33)), "32 attributes at most"),
+                             ("&".join(f"a{i}=b" for i in range(33)), "too many attributes; use at most 32"),
                              ("ip=10.0.0.1&ip=10.0.0.2", "the query: ip: it is there twice"),
                              ("ip=10.0.0.1&x=y&%69p=10.0.0.1", "the query: ip: it is there twice"),
                              ("cost=1&ip=10.0.0.1&cost=1", "the query: cost: it is there twice"),
                              ("user=a%00b", "the query: user: there is a byte of 0"), ("a%00=b", "the query: a: there is a byte of 0"),
-                             ("%ff=1&%ff=2", "it is there twice"), ("cost=1%00", "the query: cost: there is a byte of 0"), ("x" * 50 + "&" + "x" * 50, "x: it is there twice")):
+                             ("%ff=1&%ff=2", "given twice"), ("cost=1%00", "the query: cost: there is a byte of 0"), ("x" * 50 + "&" + "x" * 50, "x: it is there twice")):
             for path in ("/v1/check?", "/v1/explain?", "/v1/live/key?"):
                 status, _, answer = ask_json(client, "GET", path + target)
                 assert status == 400 and said in answer["detail"], (path, target, answer)
@@ -202,7 +202,7 @@ def bodies_that_are_wrong_are_told():
     rows = (
         (b"", "line 1, column 0"), (b"{", "line 1, column 1"), (b"nothing", "line 1, column 7"), (b"{}", ".attributes: missing"),
         (b"1", "line 1, column 1"), (b"[1]", "the body[0]: found 1; use an object with attributes, cost and wait"),
-        (b'"\xff"', "the body: line 1"), (b'{"attributes":{"a":"\\u0000"}}', "there is a byte of 0"),
+        (b'"\xff"', "the body: line 1"), (b'{"attributes":{"a":"\\u0000"}}', "contains a NUL byte"),
         (b'{"attributes":{"a\xff":"b"}}', "line 1"), (b'{"attributes":{"a":"b","a":"c"}}', "duplicate object key"),
         (b'{"attributes":{"":"b"}}', "an attribute needs a name"), (b'{"attributes":[]}', ".attributes: found an array"),
         (b'{"attributes":{},"cost":-1}', ".cost: found -1; use a whole number, 0 to 9223372036854775807"),
@@ -210,7 +210,7 @@ def bodies_that_are_wrong_are_told():
         (b'{"attributes":{},"cost":9223372036854775808}', "too big integer"),
         (b'{"attributes":{},"costs":1}', 'found an unknown member "costs"; use attributes, cost and wait'),
         (b'{"attributes":{}} x', "end of file expected"), (b"[" * 100000, "line 1"),
-        (json.dumps({"attributes": {f"a{i}": "" for i in range(33)}}).encode(), "32 at most"))
+        (json.dumps({"attributes": {f"a{i}": "" for i in range(33)}}).encode(), "use at most 32"))
     with policy_daemon() as one:
         client = client_of(one)
         for body, said in rows:
@@ -273,7 +273,7 @@ def tokens_say_who_asks():
                 twice.sendall(f"GET /v1/check?cost=0 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {first}\r\n"
                               f"authorization: Bearer {second}\r\nConnection: close\r\n\r\n".encode())
                 found = answers(receive_all(twice), 1)[0][0]
-                assert found[0] == status and (status == 200 or b"two Authorization headers" in found[1]), found
+                assert found[0] == status and (status == 200 or b"two different Authorization headers" in found[1]), found
 
 
 def a_place_that_is_taken_is_told():
@@ -290,7 +290,7 @@ def a_place_that_is_taken_is_told():
 def others_reach_it_only_with_users():
     done = subprocess.run([WEIR, "serve", "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0"], capture_output=True, text=True,
                           timeout=TIMEOUT_S, check=False)
-    assert done.returncode == 2 and "--http: 0.0.0.0:0: not an address of this machine alone" in done.stderr, done
+    assert done.returncode == 2 and "--http: 0.0.0.0:0: other machines can reach this address" in done.stderr, done
 
 
 PAGES = ("/", "/openapi.json", "/healthz", "/readyz", "/metrics", "/v1/limits", "/v1/live", "/v1/policy", "/v1/explain?ip=1.2.3.4",

@@ -337,7 +337,7 @@ def one_address_has_so_many_connections():
                 stack.enter_context(one.connect()).sendall(bulks("QUIT"))
                 stack.enter_context(one.connect(by_path=True)).sendall(bulks("QUIT"))
             assert closed(other, "address") == 3
-            assert f"connections_per_address: refused a connection from {THERE}, which has as many as it may" in one.said()
+            assert f"connections_per_address: refused a connection from {THERE}, which has reached the maximum" in one.said()
             clients[0].close()
             wait_until(lambda: int(other.info()["connected_clients"]) == 1, "others are there")
 

@@ -170,7 +170,7 @@ def throttle_refuses_as_throttlecrab():
         ((1, 1, 0), b"Rate limit check failed: invalid rate limit parameters"),
         ((1, 1, 60, -1), b"Rate limit check failed: negative quantity: -1"),
         ((0, 0, 0, -most - 1), b"Rate limit check failed: negative quantity: -9223372036854775808"),
-        ((1, 10**9 + 1, 1), b"more than one in each ns is not supported; lower the count, or raise the period"),
+        ((1, 10**9 + 1, 1), b"rates above one per ns are not supported; lower the count, or raise the period"),
         ((1, 1, 6672 * 86400), SPAN),
         ((most, most, most), SPAN),
     ]
@@ -335,10 +335,10 @@ def redis_cli_works():
 
 
 def what_cannot_be_served_is_told():
-    for options, words in ((["--listen", "0.0.0.0:0"], "not an address of this machine alone"),
+    for options, words in ((["--listen", "0.0.0.0:0"], "other machines can reach this address"),
                            (["--listen", "nowhere"], "use HOST:PORT"), (["--keys", "none"], "use a whole number"),
                            (["--workers", "0"], "from 1 to 256"), (["--what", "x"], "unknown option --what;"),
-                           (["--keys"], "--keys needs a value"), (["--foo"], "unknown option --foo;"), (["--shared", "a/b"], "a name has 1 to 63 bytes")):
+                           (["--keys"], "--keys needs a value"), (["--foo"], "unknown option --foo;"), (["--shared", "a/b"], "use 1 to 63 bytes")):
         done = subprocess.run([WEIR, "serve", "--http", "none", *options], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         assert done.returncode in (1, 2) and words in done.stderr and done.stdout == "", (options, done)
 

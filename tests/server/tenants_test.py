@@ -180,7 +180,7 @@ def holds_are_the_tenants():
         assert acme.ask("WEIR.RELEASE", "i" * 64)[3] == 4
         assert left(acme.ask("WEIR.HOLD", "j", "k", "@by-user", 4, 60000)) == 5
         assert ops.ask("WEIR.RELEASE", "acme/j")[3] == 4
-        assert acme.refusal("WEIR.HOLD", "l", "k" * 252, LIMIT, 4, 60000).startswith("ERR the key of a hold")
+        assert acme.refusal("WEIR.HOLD", "l", "k" * 252, LIMIT, 4, 60000).startswith("ERR the key is too long")
 
 
 def what_tenants_share_is_not_for_them():

@@ -54,7 +54,7 @@ class Changing:
 
     def changed(self):
         self.changes += 1
-        wait_until(lambda: self.one.said().count("users have changed") >= self.changes, self.one.said)
+        wait_until(lambda: self.one.said().count("users changed") >= self.changes, self.one.said)
 
     def change(self, text):
         self.write(text)
@@ -62,11 +62,11 @@ class Changing:
 
     def is_refused(self, text, why):
         """Standard error tells why, and nothing has changed."""
-        n = self.one.said().count("users stay as they are")
+        n = self.one.said().count("keeping the current users")
         self.write(text)
-        wait_until(lambda: self.one.said().count("users stay as they are") > n and why in self.one.said(),
+        wait_until(lambda: self.one.said().count("keeping the current users") > n and why in self.one.said(),
                    self.one.said)
-        assert self.one.said().count("users have changed") == self.changes, self.one.said()
+        assert self.one.said().count("users changed") == self.changes, self.one.said()
 
     def auth(self, name, password):
         client = self.one.connect()
