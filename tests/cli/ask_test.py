@@ -74,13 +74,13 @@ def decisions_are_told_in_a_sentence():
             expect(0, f"allowed, 14 of 20 left, full again in {SPAN}", "take", key, limit, "5", *at)
             expect(1, f"denied, 14 of 20 left, retry in {SPAN}, full again in {SPAN}", "take", *at, key, limit, "15")
             expect(1, f"denied, 14 of 20 left, full again in {SPAN}; no wait will help: the cost exceeds "
-                   "at once", "take", key, limit, "21", *at)
+                   "the limit's capacity", "take", key, limit, "21", *at)
             expect(0, f"would be allowed, 14 of 20 left, full again in {SPAN}", "peek", key, limit, *at)
             expect(1, f"would be denied, 14 of 20 left, retry in {SPAN}, full again in {SPAN}", "peek", key, limit,
                    "15", *at)
             expect(0, f"allowed 14 of 100, 0 of 20 left, full again in {SPAN}", "upto", key, limit, "100", *at)
-            expect(0, f"given back, 3 of 20 left, full again in {SPAN}", "refund", key, limit, "3", *at)
-            expect(0, "forgotten", "reset", key, limit, *at)
+            expect(0, f"refunded, 3 of 20 left, full again in {SPAN}", "refund", key, limit, "3", *at)
+            expect(0, "reset", "reset", key, limit, *at)
             expect(0, "nothing to reset: the key was full", "reset", key, limit, *at)
             expect(0, "PONG", "ping", *at)
 
@@ -122,13 +122,13 @@ def words_may_be_anything():
 
 def what_was_called_wrongly_is_told():
     for pattern, *arguments in (
-            ("weir take: takes KEY LIMIT .COST., not 1 argument; weir take --help tells more", "take", "key"),
+            ("weir take: takes KEY LIMIT .COST., not 1 argument; see weir take --help", "take", "key"),
             ("weir take: takes .*, not 4 arguments; .*", "take", "a", "b", "c", "d"),
             ("weir ping: takes none, not 1 argument; .*", "ping", "a"),
             ("weir all: takes KEY LIMIT COST, once or more, not 4 arguments; .*", "all", "a", "1/s", "1", "b"),
             ("weir all: takes .*, not 0 arguments; .*", "all"),
             ('weir all: "x": too many arguments; use at most 48', "all", *["x"] * 49),
-            ("weir take: --at needs a value; weir take --help tells more", "take", "a", "1/s", "--at"),
+            ("weir take: --at needs a value; see weir take --help", "take", "a", "1/s", "--at"),
             ('weir peek: "--wait": unknown option; .*', "peek", "a", "1/s", "--wait", "5"),
             ('weir take: "soon": --wait takes milliseconds, 0 to 86400000', "take", "a", "1/s", "--wait", "soon"),
             ('weir take: "86400001": --wait takes .*', "take", "a", "1/s", "--wait", "86400001"),
@@ -184,7 +184,7 @@ def clients_are_unblocked():
                 assert re.search(r"^is_stored +yes$", weir("inspect", key, "@logins", *at).stdout, re.M), key
             expect(3, 'weir reset: the server replied: ERR the key: "2001:db8::/48" is not a key of @logins, whose keys are made of ip, as in '
                    r"ip=192\.0\.2\.1 or 192\.0\.2\.1", "reset", "2001:db8::/48", "@logins", *at)
-            expect(0, "forgotten", "reset", "2001:db8::2", "@logins", *at)
+            expect(0, "reset", "reset", "2001:db8::2", "@logins", *at)
             expect(0, "nothing to reset: the key was full", "reset", "2001:db8::2", "@logins", *at)
             expect(0, f'allowed by "logins", 2 of 3 left, full again in {SPAN}', "check", "ip=2001:db8::1", *at)
 

@@ -76,7 +76,7 @@ class CheckConfig(unittest.TestCase):
             self.write("settings.yaml", f"policy: {url}\n")
             code, out, err = self.check("settings.yaml")
             self.assertEqual((code, err), (0, f"settings.yaml: note: policy: {shown}: not read; only policies in files are checked\n"))
-            self.assertIn("settings.yaml: good", out)
+            self.assertIn("settings.yaml: OK", out)
 
     def test_standard_input(self):
         self.assertEqual(self.check("-", text=GOOD), (0, "-: OK: limits: 1, with overrides: 1\n", ""))

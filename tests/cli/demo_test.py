@@ -157,8 +157,8 @@ def help_is_given(weir):
 
 def two_servers_share_a_limit(weir):
     result = piped(weir, "redis")
-    assert result.returncode == 0 and "together 10 of 10 admitted" in result.stdout, result
-    assert len(re.findall(r"server A  admitted", result.stdout)) == 5, result
+    assert result.returncode == 0 and "together 10 of 10 allowed" in result.stdout, result
+    assert len(re.findall(r"server A  allowed", result.stdout)) == 5, result
     result = piped(weir, "redis", "--help")
     assert result.returncode == 0 and result.stdout.startswith("usage: weir demo redis"), result
     result = piped(weir, "redis", "now")

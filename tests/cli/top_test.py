@@ -363,8 +363,8 @@ def more_limits_than_are_told():
         file.write(limits)
         file.flush()
         with serving(file.name, load=False) as one, terminal(one.address) as top, Client(one) as client:
-            assert "101 limits left out" in piped("--at", one.address).stdout
-            top.until("limit-0", "101 limits left out")
+            assert "101 limits not shown" in piped("--at", one.address).stdout
+            top.until("limit-0", "101 limits not shown")
             top.press("p")
             top.until("paused")
             top.press("/")
@@ -460,8 +460,8 @@ def once():
 
 
 def called_wrongly():
-    for code, said, words in ((2, "unknown option", ["--all"]), (2, "needs a value", ["--at"]), (2, "no address", ["--at", "nowhere"]),
-                              (2, "unknown option", ["x"]), (3, "nothing listens", ["--at", "/nowhere/socket", "--once"]),
+    for code, said, words in ((2, "unknown option", ["--all"]), (2, "needs a value", ["--at"]), (2, "invalid address", ["--at", "nowhere"]),
+                              (2, "unknown option", ["x"]), (3, "no server at", ["--at", "/nowhere/socket", "--once"]),
                               (2, "", ["--password-file", "/nowhere/file"])):
         done = piped(*words)
         assert done.returncode == code and said in done.stderr and not done.stdout, (words, done)

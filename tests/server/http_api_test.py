@@ -151,7 +151,7 @@ def modes_are_those_of_resp():
                 ({**take, "mode": "give"}, 400, 'the body.mode: found "give"; use "take", "upto"'),
                 ({**take, "patience": 1}, 400, 'unknown member "patience"; use limit, key, cost, mode, all and wait'),
                 ([take, {**take, "cost": "x"}], 400, 'the body[1].cost: found "x"'),
-                ({**take, "all": []}, 400, "the body.all: there is more beside it"),
+                ({**take, "all": []}, 400, "the body.all: found other members beside it"),
                 ({"all": []}, 400, "the body.all: found an array of 0; use an array of 1 to 16"),
                 ({"all": [take] * 17}, 400, "the body.all: found an array of 17; use an array of 1 to 16"),
                 ({"all": [take, {**take, "mode": "peek"}]}, 400, 'the body.all[1]: found an unknown member "mode"'),
@@ -571,7 +571,7 @@ def as_envoys_ratelimit():
             ask.bad(400, said, "POST", "/json", body)
         assert ask.raw("GET", "/healthcheck")[::2] == (200, "OK")
     with serving() as (_, ask, _):
-        ask.bad(400, "Weir's own form", "POST", "/json", {"domain": "shop", "descriptors": [entries("user", "a")]})
+        ask.bad(400, "Weir's format", "POST", "/json", {"domain": "shop", "descriptors": [entries("user", "a")]})
 
 
 TESTS = [

@@ -154,11 +154,11 @@ def queries_are_decoded():
         for target, said in (("ip=%4", "hexadecimal"), ("=a", "a name before"), ("cost=", "whole number"),
                              ("cost=-1", "whole number"), ("cost=9223372036854775808", "9223372036854775807"),
                              ("&".join(f"a{i}=b" for i in range(33)), "too many attributes; use at most 32"),
-                             ("ip=10.0.0.1&ip=10.0.0.2", "the query: ip: it is there twice"),
-                             ("ip=10.0.0.1&x=y&%69p=10.0.0.1", "the query: ip: it is there twice"),
-                             ("cost=1&ip=10.0.0.1&cost=1", "the query: cost: it is there twice"),
-                             ("user=a%00b", "the query: user: there is a byte of 0"), ("a%00=b", "the query: a: there is a byte of 0"),
-                             ("%ff=1&%ff=2", "given twice"), ("cost=1%00", "the query: cost: there is a byte of 0"), ("x" * 50 + "&" + "x" * 50, "x: it is there twice")):
+                             ("ip=10.0.0.1&ip=10.0.0.2", "the query: ip: given twice"),
+                             ("ip=10.0.0.1&x=y&%69p=10.0.0.1", "the query: ip: given twice"),
+                             ("cost=1&ip=10.0.0.1&cost=1", "the query: cost: given twice"),
+                             ("user=a%00b", "the query: user: it contains a NUL byte"), ("a%00=b", "the query: a: it contains a NUL byte"),
+                             ("%ff=1&%ff=2", "given twice"), ("cost=1%00", "the query: cost: it contains a NUL byte"), ("x" * 50 + "&" + "x" * 50, "x: given twice")):
             for path in ("/v1/check?", "/v1/explain?", "/v1/live/key?"):
                 status, _, answer = ask_json(client, "GET", path + target)
                 assert status == 400 and said in answer["detail"], (path, target, answer)

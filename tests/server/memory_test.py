@@ -166,7 +166,7 @@ def pipelines_over_resp_that_are_never_read():
     """Replies of sockets with a path wait in the server sooner, so that back-pressure alone does not do."""
     with serving() as one:
         closed, told = bounded(one, lambda: one.connect(by_path=True), bulks("COMMAND", "DOCS"))
-        assert closed > 0 and "client_memory: the clients of a worker took more than 4194304 bytes; closed one of the " in one.said(), told
+        assert closed > 0 and "client_memory: the clients of a worker used more than 4194304 bytes; closed one of the " in one.said(), told
         return told
 
 

@@ -222,7 +222,7 @@ def gone_and_back(kind):
             until(lambda: "reachable again" in one.said(), "it has not noticed")
             far.put(one_limit("20/s"))
             until(has(one, "20/s"), "it has not got it")
-            assert one.said().count("the policy stays") == 1, one.said()
+            assert one.said().count("keeping the current policy") == 1, one.said()
             far.put(one_limit("21/s"))  # by a watch that was begun after it
             until(has(one, "21/s"), "it has not got it")
 
@@ -233,7 +233,7 @@ def not_there_at_the_start(kind):
         told = start_fails("--policy", far.url())
         assert told.startswith(f"{far.shown()}:1:1: ") and told.count("\n") == 1, told
         told = start_fails("--policy", far.url(), "--policy_copy", copy)
-        assert f"{copy}:1:1: No such file or directory; there is no copy to begin with\n" in told, told
+        assert f"{copy}:1:1: No such file or directory; there is no copy to start from\n" in told, told
         far.start()
         told = start_fails("--policy", far.url(), "--policy_copy", copy)
         assert "key not found" in told, told
@@ -315,7 +315,7 @@ def etcd_with_users():
 
         log_in()
         told = start_fails("--policy", far.url())
-        assert "it answers with the status 400: etcdserver: user name is empty" in told, told
+        assert "it responded with status 400: etcdserver: user name is empty" in told, told
         told = start_fails("--policy", far.url("weir:wrong@"))
         assert "authentication failed, invalid user ID or password" in told and "wrong" not in told, told
         told = start_fails("--policy", far.url(f"stranger:{PASSWORD_IN_URL}@"))
@@ -434,7 +434,7 @@ def redis_with_users():
         far.ask("ACL", "SETUSER", "stranger", "on", "nopass", "~other", "+get", "+select")
         far.put(one_limit("10/s"))
         told = start_fails("--policy", far.url("weir:wrong@"))
-        assert "it answers: WRONGPASS" in told and "wrong@" not in told, told
+        assert "it replied: WRONGPASS" in told and "wrong@" not in told, told
         told = start_fails("--policy", far.url("stranger:any@"))
         assert "it answers: NOPERM" in told, told
         with served("--policy", far.url(f"weir:{PASSWORD_IN_URL}@")) as one:

@@ -197,7 +197,7 @@ def long_keys_are_errors():
         key = "k" * 32764
         assert left(plain.ask("WEIR.TAKE", key, LIMIT)) == 8
         for words in (("WEIR.TAKE", key, LIMIT), ("CL.THROTTLE", key, 8, 1, 86400)):
-            assert "with the prefix of the user" in acme.refusal(*words), words[0]
+            assert "with the user's key_prefix" in acme.refusal(*words), words[0]
         assert acme.ask("WEIR.CHECK", "user", "k" * 8000)[2] == 8  # as long as a policy takes them
         # Many that fit, one after the other, and together.
         found = acme.pipeline([("WEIR.TAKE", "k" * 16000 + str(i % 2), LIMIT) for i in range(8)])

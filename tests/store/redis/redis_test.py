@@ -226,7 +226,7 @@ def what_cannot_be_is_refused():
     with redis() as server, asker(url_of(server)) as one:
         refused(-3, one.ask, "limit a 2000000/hour sliding_log", says="is 1000000")
         refused(-1, one.ask, "limit a 10/fortnight", says="unknown period")
-        refused(-2, one.ask, "limit a:b 10/s", says="no colon")
+        refused(-2, one.ask, "limit a:b 10/s", says="a colon")
         refused(-2, one.ask, f"limit {'a' * 128} 10/s", says="1 to 127 bytes")
         one.ask("limit a 10/s")
         one.ask("limit a 10/s")
