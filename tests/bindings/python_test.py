@@ -579,7 +579,7 @@ def shared_tables_are_one():
         assert (error.code, error.errno) == (weir.ERR_SYSTEM, errno.ENOENT) and name in str(error)
     else:
         raise AssertionError("unlinked twice")
-    assert "no such table" in refused(weir.ERR_NO_TABLE, weir.Table, shared=name)
+    assert "the table does not exist" in refused(weir.ERR_NO_TABLE, weir.Table, shared=name)
     refused(weir.ERR_LIMIT, weir.Table.unlink, "a/b")
     raises(ValueError, weir.Table.unlink, "a\0b")
 

@@ -133,7 +133,7 @@ def what_was_called_wrongly_is_told():
             ('weir take: "soon": --wait takes milliseconds, 0 to 86400000', "take", "a", "1/s", "--wait", "soon"),
             ('weir take: "86400001": --wait takes .*', "take", "a", "1/s", "--wait", "86400001"),
             ('weir take: "": --wait takes .*', "take", "a", "1/s", "--wait", ""),
-            ("weir ping: nowhere: no address; use HOST:PORT, .*", "ping", "--at", "nowhere"),
+            ("weir ping: nowhere: invalid address; use HOST:PORT, .*", "ping", "--at", "nowhere"),
             ('weir ping: "me": missing password: use --password-file, or set WEIR_PASSWORD', "ping", "--user", "me"),
             ('weir ping: "./no-such-file": No such file or directory', "ping", "--password-file", "./no-such-file"),
             ('weir ping: "/dev/null": its first line should be a password, .*', "ping", "--password-file", "/dev/null")):

@@ -125,7 +125,7 @@ def what_cannot_be_measured_is_told():
             (2, "use weir bench resp"), (2, "unknown command \"grpc\"", "grpc"), (2, "what?", "--json"),
             (2, "other machines can reach this address", "resp", "--at", "192.0.2.1:6380"),
             (2, "other machines can reach this address", "resp", "--at", "nowhere"),
-            (3, "no address", "resp", "--yes-remote", "--at", "nowhere"),
+            (3, "invalid address", "resp", "--yes-remote", "--at", "nowhere"),
             (2, "--connections takes 1 to 10000", "resp", "--connections", "10001"),
             (2, "--pipeline takes 1 to 1024", "resp", "--pipeline", "0"),
             (2, "--seconds takes 1 to 3600", "resp", "--seconds", "-1"),

@@ -602,7 +602,7 @@ def settings_stay():
         replace(path, "connections: 200\n" + one_limit("20/day"))
         until(lambda: client.limit() == "20/day", "the limits")
         assert client.ask("CONFIG", "GET", "connections") == {"connections": "100"}
-        until(lambda: f"{path}: other than at the start: connections;" in server.said(), "it is not told")
+        until(lambda: f"{path}: changed, but not in effect until you restart: connections;" in server.said(), "it is not told")
         replace(path, "connectoins: 200\n" + one_limit("30/day"))
         until(lambda: client.info()["policy_failures"] == "1", "a bad setting")
         assert "connectoins: found an unknown setting" in client.info()["policy_last_error"]
@@ -743,7 +743,7 @@ def who_starts_anew_is_said():
         replace(path, many.replace("4000day", "5000day"))
         until(lambda: client.info()["policy_anew_limits"] == "50", "they are counted")
         until(lambda: "keys of 40 more limits start over" in server.said(), "the last line")
-        assert server.said().count("start anew, since") == 11, server.said()
+        assert server.said().count("start over, because") == 11, server.said()
 
 
 def who_starts_anew_in_a_file_is_said():

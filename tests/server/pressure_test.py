@@ -236,7 +236,7 @@ def without_descriptors_it_goes_on():
                 client.sendall(bulks("PING"))
             served = receive_some(clients, 30)
             assert len(served) < 64, len(served)
-            wait_until(lambda: "connections: Too many open files; new ones wait" in one.said(), "the log tells nothing")
+            wait_until(lambda: "connections: Too many open files; new connections wait" in one.said(), "the log tells nothing")
             for _ in range(3):
                 for client in served:
                     expect(client, bulks("CL.THROTTLE", "all", 9, 1, 1000, 0), integers(0, 10, 10, -1, 0))

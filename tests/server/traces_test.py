@@ -304,7 +304,7 @@ def collector_says_come_again():
         client.ask("WEIR.TAKE", "k", "9/hour")
         until(lambda: client.info()["spans_dropped"] == "2", "one that was not taken is dropped")
         assert client.info()["spans_sent"] == "1" and spans.requests == 5, client.info()
-        until(lambda: "status 503; spans that it does not take are dropped" in server.said(), "it is not told")
+        until(lambda: "status 503; dropping spans that it does not accept" in server.said(), "it is not told")
         until(lambda: "accepts spans again" in server.said(), "it is not told")
 
 
