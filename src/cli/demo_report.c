@@ -126,7 +126,7 @@ void weir__demo_report_notes(const struct demo_traffic *traffic)
 	char apart[SPAN_MAX];
 
 	note_window(&traffic->lanes[DEMO_WINDOW]);
-	printf("- sliding_log allowed at most %zu in any second; sliding_counter, an estimate, %zu.\n",
+	printf("- sliding_log allowed %zu at most in a second; sliding_counter, an estimate, %zu.\n",
 	       weir__demo_instants_peak(&log->through).n, weir__demo_instants_peak(&counter->through).n);
 	printf("- burst 20 allowed %zu, up to %zu in a second; queue 20 allowed %zu, %s apart.\n", bucket->through.n,
 	       weir__demo_instants_peak(&bucket->through).n, queue->through.n,

@@ -435,7 +435,7 @@ static void add_keys_title(struct weir__top_text *text, const struct style *styl
 	ink(text, style, BOLD);
 	weir__top_text_add(text, limit->name, half - 14);
 	ink(text, style, PLAIN);
-	add_words(text, ": most requests");
+	add_words(text, ": top keys");
 	weir__top_text_to(text, half);
 	(void)snprintf(words, sizeof(words), "denied most, in %" PRIu64 " s", view->keys_for_s);
 	add_words(text, view->keys_for_s > 0 ? words : "denied most");
@@ -464,7 +464,7 @@ static void draw_keys(struct weir__top_screen *screen, const struct style *style
 		add_keys_title(&text, style, view, screen->columns / 2);
 	} else if (weir__top_view_selected(view)) {
 		ink(&text, style, BOLD);
-		weir__top_text_add(&text, is_denied ? "denied most" : "most requests", screen->columns);
+		weir__top_text_add(&text, is_denied ? "denied most" : "top keys", screen->columns);
 		ink(&text, style, PLAIN);
 	}
 	for (size_t i = 0; i < lines; i++) {

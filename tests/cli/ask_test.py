@@ -136,7 +136,7 @@ def what_was_called_wrongly_is_told():
             ("weir ping: nowhere: invalid address; use HOST:PORT, .*", "ping", "--at", "nowhere"),
             ('weir ping: "me": missing password: use --password-file, or set WEIR_PASSWORD', "ping", "--user", "me"),
             ('weir ping: "./no-such-file": No such file or directory', "ping", "--password-file", "./no-such-file"),
-            ('weir ping: "/dev/null": its first line should be a password, .*', "ping", "--password-file", "/dev/null")):
+            ('weir ping: "/dev/null": the first line must be a password, .*', "ping", "--password-file", "/dev/null")):
         expect(2, pattern, *arguments)
 
 

@@ -692,7 +692,7 @@ async function aKeyIsReset() {
 
 		// Not by chance: by Enter, by Escape, or by Cancel.
 		await finding("logins").getByRole("button", { name: "Reset" }).click();
-		await dialog.getByText("The limit logins forgets what user=ann").waitFor();
+		await dialog.getByText("The limit logins is reset for user=ann").waitFor();
 		await page.keyboard.press("Enter");
 		await dialog.waitFor({ state: "hidden" });
 		await finding("logins").getByRole("button", { name: "Reset" }).click();

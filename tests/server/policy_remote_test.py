@@ -326,7 +326,7 @@ def etcd_with_users():
                 far.put(one_limit(f"{number}/s"))
                 until(has(one, f"{number}/s"), "it has not got it")
             far.stop()  # tokens are those of one life of the server
-            until(lambda: "the policy stays" in one.said(), "it has not noticed")
+            until(lambda: "keeping the current policy" in one.said(), "it has not noticed")
             far.token = None
             far.process = None
             far.is_up = lambda: "token" in suppressed(far.ask, "/v3/auth/authenticate", name="root", password="root")
@@ -436,7 +436,7 @@ def redis_with_users():
         told = start_fails("--policy", far.url("weir:wrong@"))
         assert "it replied: WRONGPASS" in told and "wrong@" not in told, told
         told = start_fails("--policy", far.url("stranger:any@"))
-        assert "it answers: NOPERM" in told, told
+        assert "it replied: NOPERM" in told, told
         with served("--policy", far.url(f"weir:{PASSWORD_IN_URL}@")) as one:
             far.put(one_limit("20/s"))  # it may not read the settings of Redis, nor subscribe
             until(has(one, "20/s"), "it has not got it")
@@ -445,7 +445,7 @@ def redis_with_users():
             assert "s3cret" not in one.said(), one.said()
         far.ask("EVAL", "redis.call('SELECT', 3) return redis.call('LPUSH', 'list', 'a')", 0)
         told = start_fails("--policy", far.url().replace("weir%3Apolicy", "list"))
-        assert "it answers: WRONGTYPE" in told, told
+        assert "it replied: WRONGTYPE" in told, told
 
 
 def redis_with_tls():

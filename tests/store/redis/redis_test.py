@@ -230,7 +230,7 @@ def what_cannot_be_is_refused():
         refused(-2, one.ask, f"limit {'a' * 128} 10/s", says="1 to 127 bytes")
         one.ask("limit a 10/s")
         one.ask("limit a 10/s")
-        refused(-4, one.ask, "limit a 11/s", says="another limit")
+        refused(-4, one.ask, "limit a 11/s", says="a limit of this name exists")
     for url, says in (("http://127.0.0.1", "redis://"), ("redis://", ""), ("redis://:secret@127.0.0.1/x", ""),
                       ("redis://u:secret@h:99999999", ""), ("redis://h/?timeout=soon", "soon")):
         why = refused(-1, Asker, url, says=says)
