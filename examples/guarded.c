@@ -46,14 +46,14 @@ static int serve(struct weir_guard *guard, weir_ns now)
 			return 1;
 		served += answer.verdict.allowed;
 	}
-	printf("300 visits at once: %d served, then denied by %s, to be tried again after %d ms\n", served,
-	       answer.decided_by, (int)(answer.verdict.retry_after / 1000000));
+	printf("300 visits at once: %d allowed, then denied by %s, retry after %d ms\n", served, answer.decided_by,
+	       (int)(answer.verdict.retry_after / 1000000));
 	for (int i = 0; i < 8; i++) {
 		if (ask(guard, now, signup, &answer) != WEIR_OK || !answer.verdict.allowed)
 			return 1;
 		would_deny += answer.shadow_denied > 0;
 	}
-	printf("8 signups: all served; %d would not be if the canary were enforced\n", would_deny);
+	printf("8 signups: all allowed; %d would be denied if the canary were enforced\n", would_deny);
 	return served != 200 || would_deny != 3;
 }
 

@@ -61,7 +61,7 @@ static int play(struct weir_guard *guard, weir_ns start)
 {
 	unsigned admitted = 0, denied[STAGES] = { 0 };
 
-	printf("   time  client  asked  at once  delayed  longest  denied by edge  by database\n");
+	printf("   time  client  sent   at once  delayed  longest  denied by edge  by database\n");
 	for (size_t i = 0; i < sizeof(traffic) / sizeof(traffic[0]); i++) {
 		const struct burst *const burst = &traffic[i];
 		struct outcome outcome;
@@ -75,7 +75,7 @@ static int play(struct weir_guard *guard, weir_ns start)
 		denied[EDGE] += outcome.denied[EDGE];
 		denied[DATABASE] += outcome.denied[DATABASE];
 	}
-	printf("%u admitted, %u denied at the edge, %u because the database has enough to do\n", admitted, denied[EDGE],
+	printf("%u allowed, %u denied at the edge, %u to protect the database\n", admitted, denied[EDGE],
 	       denied[DATABASE]);
 	return admitted == 0 || denied[EDGE] == 0 || denied[DATABASE] == 0;
 }

@@ -49,6 +49,6 @@ int main(void)
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	weir_table_free(table);
-	printf("%d users: %d served, %d refused\n", USERS, served, refused);
+	printf("%d users: %d allowed, %d denied\n", USERS, served, refused);
 	return served != USERS * SERVED_EACH;
 }

@@ -39,6 +39,6 @@ int main(void)
 		pthread_create(&threads[i], NULL, gone_wild, NULL);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	printf("%d sent, %d refused\n", sent, refused);
+	printf("%d sent, %d denied\n", sent, refused);
 	return sent != 5;
 }

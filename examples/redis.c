@@ -56,6 +56,6 @@ int main(int argc, char **argv)
 		passed[i % 2] += may_pass(&machines[i % 2], "ada");
 	for (int i = 0; i < 2; i++)
 		weir_redis_free(machines[i].redis);
-	printf("24 requests of one user: %d passed here, %d there\n", passed[0], passed[1]);
+	printf("24 requests of one user: %d allowed here, %d there\n", passed[0], passed[1]);
 	return passed[0] + passed[1] != 10;
 }

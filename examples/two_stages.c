@@ -52,7 +52,7 @@ int main(void)
 	weir_queue_close(writes); /* queued items still leave, at the rate */
 	pthread_join(consumer, NULL);
 	weir_queue_fini(writes);
-	printf("%d written in order, %d turned away at the door\n", written, turned_away);
-	printf("the last one knew that it had to wait: %s\n", longest.delay > 0 ? "yes" : "no");
+	printf("%d written in order, %d denied at the first stage\n", written, turned_away);
+	printf("the last request was told its delay: %s\n", longest.delay > 0 ? "yes" : "no");
 	return written != 30 || longest.delay == 0;
 }

@@ -64,6 +64,6 @@ int main(void)
 		failed += WIFEXITED(status) && WEXITSTATUS(status) != 0;
 	}
 	failed += weir_table_unlink(name, NULL) != WEIR_OK; /* otherwise it stays until a reboot */
-	printf("%d workers, %d killed: %d of %d admitted\n", WORKERS, killed, *admitted, LIMIT);
+	printf("%d workers, %d killed: %d of %d allowed\n", WORKERS, killed, *admitted, LIMIT);
 	return failed != 0 || killed != 1 || *admitted != LIMIT;
 }

@@ -17,7 +17,7 @@ function describe(limit, series, times) {
 		`In the last two minutes: ${words(values => sumOf(values, SECONDS))}.`;
 }
 
-const LEGEND = [["allowed", ""], ["delayed", "Of those that were allowed"], ["rejected", ""]];
+const LEGEND = [["allowed", ""], ["delayed", "Part of the allowed requests"], ["rejected", ""]];
 
 class Detail {
 	#chart = new Chart(byId("chart"), at => this.#point(at));
@@ -53,7 +53,7 @@ class Detail {
 		byId("legend").classList.toggle("shadow", isInShadow(limit));
 		for (const kind of KINDS)
 			setText(this.#names[kind], labelsOf(limit)[kind]);
-		setText(byId("denied-title"), isInShadow(limit) ? "Keys that would be denied most" : "Most denied keys");
+		setText(byId("denied-title"), isInShadow(limit) ? "Top keys by denials in shadow" : "Top keys by denials");
 		this.#legend();
 		this.#facts(limit);
 	}

@@ -10,9 +10,9 @@ const KEPT_KEYS = 64; // that a server tells of a limit
 function sentenceOf({ denied, mode, capacity, remaining, retry_after_s, reset_after_s, delay_s, applies }) {
 	const left = `${applies ? "" : "For requests that it applies to: "}${formatCount(remaining)} of ${formatCount(capacity)} left`;
 	if (denied && retry_after_s === null)
-		return `${left}. The request costs more than the limit ever has: no wait will help.`;
+		return `${left}. The cost exceeds the limit's capacity: no wait will help.`;
 	if (denied)
-		return `${left}. ${mode === "shadow" ? "Would deny, but only watches" : "Denies"}.`;
+		return `${left}. ${mode === "shadow" ? "Would deny, but is in shadow" : "Denies"}.`;
 	return `${left}.${delay_s > 0 ? ` Allows it with a delay of ${formatSpan(delay_s)}.` : ""}` +
 		(reset_after_s > 0 ? ` Full again in ${formatSpan(reset_after_s)}.` : "");
 }
@@ -234,7 +234,7 @@ class Inspector {
 		return denials.filter(Boolean).map(({ limit, count, error, since }) => make("p", { className: "past" },
 			limit.mode === "enforce" ? "Denied " : "Would have been denied ",
 			make("b", {}, `${error > 0 ? "at most " : ""}${formatCount(count)} ${count === 1 ? "time" : "times"}`),
-			` since ${formatTime(since)} by `, make("bdi", {}, plain(limit.name)), limit.mode === "enforce" ? "." : ", which only watches."));
+			` since ${formatTime(since)} by `, make("bdi", {}, plain(limit.name)), limit.mode === "enforce" ? "." : ", which is in shadow."));
 	}
 
 	#fault(fault) {
@@ -245,15 +245,15 @@ class Inspector {
 
 	#verdict(found, denying) {
 		if (found.limits.length === 0)
-			return make("p", { className: "verdict" }, "No limit applies to such a request: it is allowed.");
+			return make("p", { className: "verdict" }, "No limit applies to this request: it is allowed.");
 		if (denying.length === 0)
-			return make("p", { className: "verdict good" }, "Such a request would be allowed now.");
+			return make("p", { className: "verdict good" }, "This request would be allowed now.");
 		const names = denying.flatMap((limit, i) => [i === 0 ? "" : ", ", make("bdi", {}, plain(limit.name))]);
 		const verdict = make("p", { className: "verdict bad" }, "Denied by ", ...names, ". ");
 		if (denying.some(limit => limit.retry_after_s === null))
-			verdict.append("No wait will help: it costs more than the limit ever has.");
+			verdict.append("No wait will help: the cost exceeds the limit's capacity.");
 		else
-			verdict.append("It may come back in ", this.#countDown(Math.max(...denying.map(limit => limit.retry_after_s))), ".");
+			verdict.append("Retry in ", this.#countDown(Math.max(...denying.map(limit => limit.retry_after_s))), ".");
 		return verdict;
 	}
 

@@ -25,7 +25,7 @@ const COLUMNS = [
 	{ id: "rejected", name: "Denied/s", sort: (a, b) => b.numbers.rejected - a.numbers.rejected },
 	{ id: "delayed", name: "Delayed/s", sort: (a, b) => b.numbers.delayed - a.numbers.delayed },
 	{ id: "share", name: "Denied", title: "Of the last minute", choice: "Share denied", sort: (a, b) => (b.numbers.share ?? -1) - (a.numbers.share ?? -1) },
-	{ id: "fill", name: "Left", title: "Of what the limit has: the mean over decisions of the last 10 s",
+	{ id: "fill", name: "Left", title: "Share of the capacity: the mean over decisions of the last 10 s",
 		sort: (a, b) => (a.numbers.fill ?? 2) - (b.numbers.fill ?? 2) },
 ];
 
@@ -146,7 +146,7 @@ class LimitTable {
 		for (const limit of live.limits)
 			(this.#rows.get(limit.name) ?? this.#add(limit.name)).update(limit, past.of(limit.name), times);
 		this.#leftOut = live.left_out;
-		setText(byId("left-out"), live.left_out > 0 ? `${formatCount(live.left_out)} more limits, less busy than these, are left out.` : "");
+		setText(byId("left-out"), live.left_out > 0 ? `${formatCount(live.left_out)} more limits, less busy than these, are not shown.` : "");
 		byId("left-out").hidden = !(live.left_out > 0);
 		if (hasNew || !this.#isInUse())
 			this.arrange();
@@ -178,8 +178,8 @@ class LimitTable {
 		setChildren(this.#body, this.#sorted().filter(row => this.#matches(row.limit)).map(row => row.element));
 		if (this.#filter && this.#body.childElementCount === 0)
 			this.#body.append(make("tr", {}, make("td", { colSpan: COLUMNS.length, className: "none" }, this.#leftOut > 0 ?
-				`None of these has this in its name, key or text. ${formatCount(this.#leftOut)} more limits are not among them; the server is queried for them by name.` :
-				"No limit has this in its name, key or text.")));
+				`No match among these limits. ${formatCount(this.#leftOut)} more limits are not shown; the server is queried for them by name.` :
+				"No limit matches.")));
 	}
 
 	/** Whether the pointer or the keyboard focus is on a row. Rows must not move away under it. */

@@ -86,7 +86,7 @@ function showEmpty() {
 	const command = live.policy ? `curl${who} '${here}/check?ip=203.0.113.7'` :
 		`curl${who} ${here}/take -H 'Content-Type: application/json' -d '{"limit": "10/min", "key": "me"}'`;
 	setChildren(place, live.latency === null ?
-		[make("p", {}, "This server does not look at its decisions: start it with "), make("code", {}, "--observe on"), make("p", {}, " for rates, latencies and keys.")] :
+		[make("p", {}, "This server does not observe its decisions: start it with "), make("code", {}, "--observe on"), make("p", {}, " for rates, latencies and keys.")] :
 		[make("p", {}, "No decisions yet. To see one:"), make("code", {}, command)]);
 }
 
@@ -110,7 +110,7 @@ function sayTrouble(text, button, run) {
 
 function sayAway(detail) {
 	say("away");
-	sayTrouble(detail ? `The server cannot tell: ${plain(detail)}` :
+	sayTrouble(detail ? `The server reports an error: ${plain(detail)}` :
 		`The server does not respond${live ? `; what is shown is of ${formatTime(live.at)}` : ""}. Retrying.`,
 	"Retry now", () => pause(false));
 }
@@ -146,7 +146,7 @@ byId("forget-token").addEventListener("click", () => {
 
 function pause(isPaused) {
 	byId("pause").ariaPressed = String(isPaused);
-	setText(byId("pause"), isPaused ? "Go on" : "Pause");
+	setText(byId("pause"), isPaused ? "Resume" : "Pause");
 	if (isPaused) {
 		watch.stop();
 		say("paused", live ? `paused at ${formatTime(live.at)}` : "paused");

@@ -38,7 +38,7 @@ async function ask(path, method = "GET") {
 	if (response.ok)
 		return response.json();
 	const problem = await response.json().catch(() => ({}));
-	throw new Refusal(response.status, problem.detail ?? `the server has responded with ${response.status}`);
+	throw new Refusal(response.status, problem.detail ?? `the server responded with ${response.status}`);
 }
 
 /** Requests the live document once a second, while the page is visible and not paused. When the server does not

@@ -2,9 +2,9 @@
 "use strict";
 
 const LATENCIES = [
-	["decision", "a decision", "How long the table takes, of one call in 16"],
+	["decision", "a decision", "Duration of a decision by the table; one call in 16 is timed"],
 	["request", "a request", "From when a request arrived until its response was written, if it was neither denied nor delayed"],
-	["throttled", "a throttled request", "The same of requests that were denied, delayed or held back"],
+	["throttled", "a throttled request", "The same for requests that were denied, delayed or held back"],
 	["wait", "a wait", "How long a take that waits at the server was held back"],
 ];
 

@@ -288,8 +288,7 @@ static void tell_counts(FILE *out, const struct outcome *outcome)
 
 static void tell_extremes(FILE *out, const struct outcome *outcome)
 {
-	fprintf(out, "%s in the fullest second: %u", outcome->shapes ? "departed" : "allowed",
-		fullest_second(outcome));
+	fprintf(out, "%s in the fullest second: %u", outcome->shapes ? "departed" : "allowed", fullest_second(outcome));
 	if (outcome->shapes)
 		fprintf(out, "; longest wait: %u ms", (unsigned)(outcome->longest_wait / MS));
 }

@@ -42,27 +42,27 @@ typedef uint64_t weir_ns;
 /* name, value, meaning */
 #define WEIR_ERRORS(X)                                                                                                 \
 	X(WEIR_OK, 0, "no error")                                                                                      \
-	X(WEIR_ERR_SYNTAX, -1, "the text is not a limit")                                                              \
+	X(WEIR_ERR_SYNTAX, -1, "the text is not a valid limit")                                                        \
 	X(WEIR_ERR_LIMIT, -2, "invalid limit, name or number")                                                         \
-	X(WEIR_ERR_MAXIMUM, -3, "the limit is beyond a documented maximum")                                            \
+	X(WEIR_ERR_MAXIMUM, -3, "the limit exceeds a documented maximum")                                              \
 	X(WEIR_ERR_CHANGE, -4, "a limit in use cannot change in this way")                                             \
 	X(WEIR_ERR_ROOM, -5, "the memory given is too small")                                                          \
 	X(WEIR_ERR_UNSUPPORTED, -6, "the operation does not exist for this kind of limit, store or policy")            \
-	X(WEIR_ERR_NEVER, -7, "no wait will help: it costs more than there can be at once")                            \
-	X(WEIR_ERR_DEADLINE, -8, "it would have to wait past its deadline")                                            \
+	X(WEIR_ERR_NEVER, -7, "no wait will help: the cost exceeds the limit's capacity")                              \
+	X(WEIR_ERR_DEADLINE, -8, "the request would have to wait past its deadline")                                   \
 	X(WEIR_ERR_CANCELLED, -9, "the wait was cancelled")                                                            \
 	X(WEIR_ERR_CLOSED, -10, "the queue is closed")                                                                 \
-	X(WEIR_ERR_FULL, -11, "it is full")                                                                            \
-	X(WEIR_ERR_SYSTEM, -12, "the system refused: errno tells why")                                                 \
+	X(WEIR_ERR_FULL, -11, "no room left: the queue, list or buffer is full")                                       \
+	X(WEIR_ERR_SYSTEM, -12, "a system call failed: errno says why")                                                \
 	X(WEIR_ERR_REGION, -13, "the memory is not a table that this program can use")                                 \
-	X(WEIR_ERR_UNREACHABLE, -14, "the store cannot be asked: nothing is charged there")                            \
-	X(WEIR_ERR_UNANSWERED, -15, "the store did not answer in time: perhaps it is charged there")                   \
+	X(WEIR_ERR_UNREACHABLE, -14, "the store cannot be reached: nothing is charged there")                          \
+	X(WEIR_ERR_UNANSWERED, -15, "the store did not reply in time: the request may be charged there")               \
 	X(WEIR_ERR_ALIGNMENT, -16, "the memory given is not aligned")                                                  \
-	X(WEIR_ERR_TOO_LARGE, -17, "the size is beyond the maximum, or beyond the memory that is available")           \
-	X(WEIR_ERR_NO_TABLE, -18, "a table of this name does not exist")                                               \
+	X(WEIR_ERR_TOO_LARGE, -17, "the size exceeds the maximum or the available memory")                             \
+	X(WEIR_ERR_NO_TABLE, -18, "the table does not exist")                                                          \
 	X(WEIR_ERR_FILE_TYPE, -19, "not a regular file, but a link, a directory, a FIFO, a socket or a device")        \
 	X(WEIR_ERR_NO_ARENA, -20, "the limit needs an arena, and the table has none")                                  \
-	X(WEIR_ERR_NULL, -21, "a pointer is NULL that must not be")
+	X(WEIR_ERR_NULL, -21, "a required pointer is NULL")
 
 enum weir_error {
 #define WEIR_ERROR_ENUM(name, value, meaning) name = (value),

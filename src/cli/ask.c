@@ -39,37 +39,37 @@ static const struct question {
 	bool has_here;
 } questions[] = {
 	/* clang-format off */
-	{ "take", "WEIR.TAKE", "KEY LIMIT [COST]", "allows and charges, or denies", 2, 3, false, true, false, -1,
+	{ "take", "WEIR.TAKE", "KEY LIMIT [COST]", "Takes from a limit at a server: allows and charges, or denies", 2, 3, false, true, false, -1,
 	  { "allowed", "denied", NULL, NULL }, NULL, false },
-	{ "upto", "WEIR.UPTO", "KEY LIMIT COST", "charges as many as there are, at most COST", 3, 3, false, false, false, 2,
+	{ "upto", "WEIR.UPTO", "KEY LIMIT COST", "Takes what is available from a limit at a server, at most COST", 3, 3, false, false, false, 2,
 	  { "allowed", "denied", NULL, NULL }, NULL, false },
-	{ "peek", "WEIR.PEEK", "KEY LIMIT [COST]", "what take would answer, without charging", 2, 3, false, false, false, -1,
+	{ "peek", "WEIR.PEEK", "KEY LIMIT [COST]", "Shows what take would return, without charging", 2, 3, false, false, false, -1,
 	  { "would be allowed", "would be denied", NULL, NULL }, NULL, false },
-	{ "refund", "WEIR.REFUND", "KEY LIMIT N", "gives N back, never above full", 3, 3, false, false, false, -1,
-	  { "given back", "not given back", NULL, NULL }, NULL, false },
-	{ "reset", "WEIR.RESET", "KEY LIMIT", "forgets what a key has used", 2, 2, false, false, false, -1,
-	  { NULL, NULL, "forgotten", "there was nothing to forget" }, NULL, false },
-	{ "inspect", "WEIR.INSPECT", "KEY LIMIT", "the state of a key", 2, 2, false, false, false, -1,
+	{ "refund", "WEIR.REFUND", "KEY LIMIT N", "Refunds N units of a limit at a server, never above full", 3, 3, false, false, false, -1,
+	  { "refunded", "not refunded", NULL, NULL }, NULL, false },
+	{ "reset", "WEIR.RESET", "KEY LIMIT", "Resets a key at a server: nothing of its limit is used", 2, 2, false, false, false, -1,
+	  { NULL, NULL, "reset", "nothing to reset: the key was full" }, NULL, false },
+	{ "inspect", "WEIR.INSPECT", "KEY LIMIT", "Shows the state of a key at a server", 2, 2, false, false, false, -1,
 	  { NULL, NULL, NULL, NULL }, NULL, false },
-	{ "all", "WEIR.ALL", "KEY LIMIT COST", "takes from several limits, all or none", 3, 3, true, false, false, -1,
+	{ "all", "WEIR.ALL", "KEY LIMIT COST", "Takes from several limits at a server, all or none", 3, 3, true, false, false, -1,
 	  { "allowed", "denied", NULL, NULL }, NULL, false },
-	{ "hold", "WEIR.HOLD", "ID KEY LIMIT COST TTL_MS", "takes an estimate, to be settled later", 5, 5, false, false, false, -1,
+	{ "hold", "WEIR.HOLD", "ID KEY LIMIT COST TTL_MS", "Takes an estimated cost at a server, to be settled later", 5, 5, false, false, false, -1,
 	  { "allowed", "denied", NULL, NULL }, NULL, false },
-	{ "settle", "WEIR.SETTLE", "ID ACTUAL", "settles a hold, by charging or giving back the difference", 2, 2, false, false, false,
+	{ "settle", "WEIR.SETTLE", "ID ACTUAL", "Settles a hold at a server: charges or refunds the difference", 2, 2, false, false, false,
 	  -1, { NULL, NULL, NULL, NULL }, NULL, false },
-	{ "release", "WEIR.RELEASE", "ID", "gives back everything held", 1, 1, false, false, false, -1,
+	{ "release", "WEIR.RELEASE", "ID", "Releases a hold at a server: refunds all of it", 1, 1, false, false, false, -1,
 	  { NULL, NULL, NULL, NULL }, NULL, false },
-	{ "check", "WEIR.CHECK", "ATTRIBUTE=VALUE", "decides by all limits of its policy that apply", 1, 1, true, true, true,
+	{ "check", "WEIR.CHECK", "ATTRIBUTE=VALUE", "Decides by all limits of a server's policy that apply to a request", 1, 1, true, true, true,
 	  -1, { "allowed", "denied", NULL, NULL }, NULL, false },
-	{ "ping", "PING", "", "whether it answers", 0, 0, false, false, false, -1, { NULL, NULL, NULL, NULL }, NULL, false },
-	{ "info", "INFO", "[SECTION]", "its state: server, clients, decisions, table, policy, store, observing", 0, 1, false, false,
+	{ "ping", "PING", "", "Shows whether a server replies", 0, 0, false, false, false, -1, { NULL, NULL, NULL, NULL }, NULL, false },
+	{ "info", "INFO", "[SECTION]", "Shows the state of a server. Sections: server, clients, decisions, table, policy, store, observing", 0, 1, false, false,
 	  false, -1, { NULL, NULL, NULL, NULL }, NULL, false },
-	{ "change", "WEIR.CHANGE", "NAME LIMIT", "changes one limit of its policy until the policy changes; needs role operate", 2, 2,
+	{ "change", "WEIR.CHANGE", "NAME LIMIT", "Changes one limit of a server's policy until the policy changes; needs role operate", 2, 2,
 	  false, false, false, -1, { NULL, NULL, NULL, NULL }, NULL, true },
-	{ "limits", "WEIR.LIMITS", "", "the limits of its policy, as they are now", 0, 0, false, false, false, -1,
+	{ "limits", "WEIR.LIMITS", "", "Shows the limits of a server's policy, as they are now", 0, 0, false, false, false, -1,
 	  { NULL, NULL, NULL, NULL }, weir__manage_limits, false },
 	{ "reload", "WEIR.RELOAD", "",
-	  "reads policy and users again, and waits until the policy is in force or has errors; needs role admin", 0, 0, false, false,
+	  "Reloads policy and users of a server, and waits until the policy is in force or has errors; needs role admin", 0, 0, false, false,
 	  false, -1, { NULL, NULL, NULL, NULL }, weir__manage_reload, false },
 	/* clang-format on */
 };
@@ -92,7 +92,7 @@ static int help(const struct question *question)
 	printf("usage: weir %s%s%s", question->name, *operands ? " " : "", operands);
 	if (question->repeats)
 		printf(" [%s ...]", operands);
-	printf(" [OPTION...]\n\nAsks a server (weir serve): %s.\n\n"
+	printf(" [OPTION...]\n\n%s.\n\n"
 	       "  --at WHERE            HOST:PORT, or the path of a socket (with a slash). Default: WEIR_AT from\n"
 	       "                        the environment, or else " WEIR__LINK_HERE "\n"
 	       "  --user USER           the user to authenticate as, if the server has users. Default: default\n"
@@ -100,7 +100,7 @@ static int help(const struct question *question)
 	       "                        is WEIR_PASSWORD from the environment, if set\n",
 	       question->does);
 	if (question->has_here)
-		printf("  --here                on this server only, not on all servers of its store\n");
+		printf("  --here                change only this server, not all servers of its store\n");
 	if (question->can_wait)
 		printf("  --wait MS             wait up to this many milliseconds to be allowed\n");
 	if (question->has_attributes)
@@ -109,8 +109,8 @@ static int help(const struct question *question)
 	       "  --                    ends the options, for a KEY that begins with a dash\n"
 	       "  --help                show this\n"
 	       "\n"
-	       "Exit status: 0 allowed, or done; 1 denied%s; 2 wrong usage; 3 there is no server, or it\n"
-	       "answered with an error.\n",
+	       "Exit status: 0 allowed, or done; 1 denied%s; 2 wrong usage; 3 the server cannot be reached,\n"
+	       "or replied with an error.\n",
 	       question->run == weir__manage_reload ? ", or the policy has errors" : "");
 	return ADMITTED;
 }
@@ -196,8 +196,8 @@ static int read_option(int argc, char **argv, int *i, struct arguments *argument
 	if (place == NULL)
 		return refuse_option(arguments->question, &nearest);
 	if (*i + 1 == argc) {
-		fprintf(stderr, "weir %s: %s needs a value; weir %s --help tells more\n", arguments->question->name,
-			option, arguments->question->name);
+		fprintf(stderr, "weir %s: %s needs a value; see weir %s --help\n", arguments->question->name, option,
+			arguments->question->name);
 		return CALLED_WRONGLY;
 	}
 	*place = argv[++*i];
@@ -245,11 +245,10 @@ static int check_attributes(const struct arguments *arguments)
 		const char *const equal = strchr(arguments->operands[i], '=');
 
 		if (equal == NULL || equal == arguments->operands[i])
-			return complain(arguments->question, arguments->operands[i],
-					"an attribute is written NAME=VALUE");
+			return complain(arguments->question, arguments->operands[i], "use NAME=VALUE for an attribute");
 		if (i == ATTRIBUTES_MAX)
 			return complain(arguments->question, arguments->operands[i],
-					"one attribute too many; at most 30 can be sent");
+					"too many attributes; use at most 30");
 	}
 	return GO_ON;
 }
@@ -265,7 +264,7 @@ static int check_operands(const struct arguments *arguments)
 
 		return code == GO_ON ? check_numbers(arguments) : code;
 	}
-	fprintf(stderr, "weir %s: takes %s%s, not %d argument%s; weir %s --help tells more\n", question->name,
+	fprintf(stderr, "weir %s: takes %s%s, not %d argument%s; see weir %s --help\n", question->name,
 		*question->operands ? question->operands : "none", question->repeats ? ", once or more" : "",
 		arguments->n, arguments->n == 1 ? "" : "s", question->name);
 	return CALLED_WRONGLY;
@@ -291,7 +290,7 @@ static int read_arguments(int argc, char **argv, struct arguments *arguments)
 		else if (takes_options && is_option(arguments, argv[i]))
 			code = read_option(argc, argv, &i, arguments);
 		else if (arguments->n == OPERANDS_MAX)
-			code = complain(arguments->question, argv[i], "one argument too many; at most 48 can be sent");
+			code = complain(arguments->question, argv[i], "too many arguments; use at most 48");
 		else
 			arguments->operands[arguments->n++] = argv[i];
 		if (code != GO_ON)
@@ -365,7 +364,7 @@ static int report(const struct arguments *arguments, const struct weir__resp_tok
 		char text[WEIR__LINK_WHY_SIZE];
 
 		(void)snprintf(text, sizeof(text), "%.*s", (int)answer->text.length, answer->text.bytes);
-		fprintf(stderr, "weir %s: the server says: ", question->name);
+		fprintf(stderr, "weir %s: the server replied: ", question->name);
 		weir__words_safe(stderr, text);
 		putc('\n', stderr);
 		return FAILED;

@@ -237,7 +237,7 @@ static void print_decision(const struct weir__resp_token *answer, const struct w
 	if (!is_allowed && decided_by > 0)
 		printf(" by limit %" PRId64, decided_by);
 	if (is_of_policy && by->text.length == 0) {
-		fputs(", no limit that is enforced applies", stdout);
+		fputs(", no enforced limit applies", stdout);
 		print_shadows(number_of(answer, "shadow_denied"));
 		putchar('\n');
 		return;
@@ -250,13 +250,13 @@ static void print_decision(const struct weir__resp_token *answer, const struct w
 		print_name(" by ", by);
 	printf(", %" PRId64 " of %" PRId64 " left", number_of(answer, "remaining"), number_of(answer, "limit"));
 	if (is_allowed && delay > 0)
-		print_duration("departs in", delay);
+		print_duration("delayed by", delay);
 	if (!is_allowed && retry >= 0)
 		print_duration("retry in", retry);
 	if (reset > 0)
 		print_duration("full again in", reset);
 	if (!is_allowed && retry < 0)
-		fputs("; no wait will help: it is more than there ever is at once", stdout);
+		fputs("; no wait will help: the cost exceeds the limit's capacity", stdout);
 	print_shadows(number_of(answer, "shadow_denied"));
 	putchar('\n');
 }

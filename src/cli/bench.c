@@ -17,7 +17,7 @@ enum { DONE = 0, HAD_ERRORS = 1, CALLED_WRONGLY = 2, FAILED = 3, GO_ON = -1 };
 
 static const char help[] = "usage: weir bench resp [OPTION...]\n"
 			   "\n"
-			   "Sends requests to a server (weir serve) as fast as it answers, from one thread, and\n"
+			   "Sends requests to a server (weir serve) as fast as it replies, from one thread, and\n"
 			   "reports requests per second and latency. It starts no server.\n"
 			   "\n"
 			   "  --at WHERE       HOST:PORT, or the path of a socket (with a slash). Default:\n"
@@ -37,13 +37,13 @@ static const char help[] = "usage: weir bench resp [OPTION...]\n"
 			   "  --json           output for programs: durations in ns\n"
 			   "  --help           show this\n"
 			   "\n"
-			   "The limit never denies, and no key is full again during the run: each request writes.\n"
-			   "Latency is from sending a pipeline to reading the answer; percentiles are at most 1 % too\n"
+			   "The limit never denies, and no key is full again during the run, so each request writes.\n"
+			   "Latency is from sending a pipeline to reading the reply; percentiles are at most 1 % too\n"
 			   "high. If the load program saturates its processor, that is what you measure, not the\n"
 			   "server: look at both in top.\n"
 			   "\n"
-			   "Exit status: 0 done; 1 some answers were errors; 2 wrong usage; 3 there is no\n"
-			   "server, or the connection to it was lost.\n";
+			   "Exit status: 0 done; 1 some replies were errors; 2 wrong usage; 3 the server cannot\n"
+			   "be reached, or the connection was lost.\n";
 
 static const struct weir__command measures[] = { { "resp", NULL, "RESP" } };
 
@@ -173,13 +173,13 @@ static int read_options(int argc, char **argv, struct options *options)
 			return code;
 	}
 	if (argc < 2 || strcmp(argv[1], "resp") != 0) {
-		fputs("weir bench: what? weir bench resp; weir bench --help tells more\n", stderr);
+		fputs("weir bench: missing argument; use weir bench resp, or see weir bench --help\n", stderr);
 		return CALLED_WRONGLY;
 	}
 	if (!options->may_be_remote && !weir__net_is_local(options->plan.at))
 		return complain(options->plan.at,
-				"not an address of this machine alone; if you may load the other, say "
-				"so with --yes-remote");
+				"other machines can reach this address; if you may load that server, use "
+				"--yes-remote");
 	return GO_ON;
 }
 

@@ -149,9 +149,9 @@ static bool read_answers(struct load *load, struct connection *connection)
 		if (status == WEIR__RESP_MORE)
 			break;
 		if (status == WEIR__RESP_BAD)
-			return fail(load, "what answers there does not speak RESP", 0);
+			return fail(load, "the server does not speak RESP", 0);
 		if (connection->awaited == 0)
-			return fail(load, "more answers came than were asked for", 0);
+			return fail(load, "the server sent more replies than requests", 0);
 		note_answer(load, connection);
 		connection->awaited--;
 		at += used;
@@ -204,7 +204,7 @@ static bool read_line(struct load *load, const struct connection *connection, ch
 		if (n == 0)
 			return fail(load, "the server closed a connection", 0);
 		if (n < 0 && n != -EINTR)
-			return fail(load, "no answer to AUTH: ", (int)-n);
+			return fail(load, "no reply to AUTH: ", (int)-n);
 		used += n > 0 ? (size_t)n : 0;
 	}
 	line[used] = '\0';
@@ -237,9 +237,9 @@ static bool open_connection(struct load *load, struct connection *connection)
 	int error = weir__net_connect(load->plan->at, CONNECT_MS, &connection->socket);
 
 	if (error == ECONNREFUSED || error == ENOENT)
-		return fail(load, "nothing listens there: start it with `weir serve`", 0);
+		return fail(load, "no server at this address: start one with `weir serve`", 0);
 	if (error == EINVAL)
-		return fail(load, "no address; use HOST:PORT, or the path of a socket, with a slash", 0);
+		return fail(load, "invalid address; use HOST:PORT, or the path of a socket, with a slash", 0);
 	if (error == 0 && !say_who(load, connection))
 		return false;
 	if (error == 0)
@@ -307,7 +307,7 @@ static bool run(struct load *load)
 	}
 	load->result->elapsed_ns = load->now - start;
 	if (is_good && load->result->answers == 0)
-		return fail(load, "no answer came in all that time", 0);
+		return fail(load, "no reply in all that time", 0);
 	return is_good;
 }
 

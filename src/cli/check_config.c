@@ -19,16 +19,16 @@ enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
 static const char check_help[] =
 	"usage: weir check-config [--against OLD] [--json] FILE|DIRECTORY|-...\n"
 	"\n"
-	"Lists all errors in files for weir serve (settings, limits or both), as FILE:LINE:COLUMN, with\n"
-	"what was found and what would be right. - is standard input. All *.yaml files of a directory are\n"
-	"one policy; files with `domain` at the top level are a configuration of Envoy's ratelimit.\n"
+	"Lists all errors in configuration and policy files of weir serve, as FILE:LINE:COLUMN, with\n"
+	"what is wrong and what to use. - is standard input. All *.yaml files of a directory are\n"
+	"one policy. Files with `domain` at the top level are in the format of Envoy's ratelimit.\n"
 	"\n"
-	"If the settings in a file name a policy, that file or directory is checked, too. A relative path is\n"
+	"If a configuration file names a policy, that file or directory is checked, too. A relative path is\n"
 	"relative to where you are, as for weir serve, or else to the directory of the file. A policy in etcd\n"
 	"or Redis is not read.\n"
 	"\n"
-	"  --against OLD  also say of each limit what becomes of its keys if the policy replaces OLD, a file\n"
-	"                 or a directory: they are kept, converted, or start anew, and why\n"
+	"  --against OLD  show also what happens to the keys of each limit if the policy replaces OLD, a file\n"
+	"                 or a directory: they are kept, converted, or start over, and why\n"
 	"  --json         output for programs, on standard output: an object with `files` and `diagnostics`,\n"
 	"                 which have file, line, column, severity (error, warning, note), message and hint\n"
 	"  --help         show this\n"
@@ -226,7 +226,7 @@ static bool print_good(struct check *check, const struct checked *checked)
 {
 	const uint32_t local = count_local(checked->policy);
 
-	printf("%s: good: limits: %u, with overrides: %u", checked->path, weir_policy_limits(checked->policy),
+	printf("%s: OK: limits: %u, with overrides: %u", checked->path, weir_policy_limits(checked->policy),
 	       weir_policy_plans(checked->policy) - local);
 	if (local > 0)
 		printf(", if a store fails: %u", local);
@@ -349,7 +349,7 @@ int weir__check_config(int argc, char **argv)
 		return CALLED_WRONGLY;
 	}
 	if (inputs > 1) {
-		fputs("weir check-config: - is given twice, but standard input can be read once\n", stderr);
+		fputs("weir check-config: - given twice; standard input can be read only once\n", stderr);
 		return CALLED_WRONGLY;
 	}
 	return check_files(&check, argv, n);

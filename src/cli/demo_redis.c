@@ -21,8 +21,8 @@ enum { SERVERS = 2, REQUESTS = 14, LIMIT = 10, PATIENCE_MS = 30000, PAUSE_MS = 2
 
 static const char usage[] = "usage: weir demo redis\n"
 			    "\n"
-			    "Starts a private redis-server and two Weir servers that keep their limits in it, lets\n"
-			    "one client ask both in turn, and stops all three. Needs redis-server.\n"
+			    "Starts a private redis-server and two Weir servers that keep their limits in it, sends\n"
+			    "requests of one client to both in turn, and stops all three. Needs redis-server.\n"
 			    "\n"
 			    "  --help  show this\n";
 
@@ -92,7 +92,7 @@ static bool wait_for(struct demo *demo, bool (*is_there)(struct demo *demo), con
 		}
 		pause_ms(PAUSE_MS);
 	}
-	return fail(what, is_ended ? "interrupted" : "it did not come up in 30 s");
+	return fail(what, is_ended ? "interrupted" : "it did not start within 30 s");
 }
 
 /* Searches PATH, as a shell does. */
@@ -121,7 +121,7 @@ static bool find_redis(struct demo *demo, char ret_path[PATH_MAX])
 		return true;
 	(void)snprintf(ret_path, PATH_MAX, "%s/redis-server", demo->folder);
 	return (find_program("redis-check-rdb", tool) && symlink(tool, ret_path) == 0) ||
-	       fail("redis-server", "it is not there; install it, as by apt install redis-server");
+	       fail("redis-server", "not found; install it, for example with apt install redis-server");
 }
 
 static bool is_redis_there(struct demo *demo)
@@ -185,7 +185,7 @@ static bool ask(struct weir__link *link, bool *ret_allowed)
 	if (weir__link_ask(link, words, sizeof(words) / sizeof(words[0])) != WEIR__LINK_OK)
 		return fail("weir serve", link->why);
 	if (link->tokens[0].type != WEIR__RESP_MAP || link->tokens[2].type != WEIR__RESP_BOOLEAN)
-		return fail("weir serve", "it answers something else");
+		return fail("weir serve", "unexpected reply");
 	*ret_allowed = link->tokens[2].number != 0;
 	return true;
 }
@@ -194,7 +194,7 @@ static bool ask_both(struct demo *demo)
 {
 	unsigned admitted[SERVERS] = { 0, 0 };
 
-	printf("two servers, limits in one Redis; a client with " LIMIT_TEXT " asks them in turn\n\n");
+	printf("two servers, limits in one Redis; a client with " LIMIT_TEXT " sends requests to both in turn\n\n");
 	for (size_t i = 0; i < REQUESTS && !is_ended; i++) {
 		const size_t server = i % SERVERS;
 		bool is_allowed = false;
@@ -203,10 +203,10 @@ static bool ask_both(struct demo *demo)
 			return false;
 		admitted[server] += is_allowed;
 		printf("request %2zu  server %c  %s\n", i + 1, server == 0 ? 'A' : 'B',
-		       is_allowed ? "admitted" : "denied");
+		       is_allowed ? "allowed" : "denied");
 	}
-	printf("\nserver A has admitted %u, server B %u:\n", admitted[0], admitted[1]);
-	printf("together %u of %d admitted, whichever server was asked\n", admitted[0] + admitted[1], LIMIT);
+	printf("\nserver A allowed %u, server B %u:\n", admitted[0], admitted[1]);
+	printf("together %u of %d allowed, by either server\n", admitted[0] + admitted[1], LIMIT);
 	return !is_ended && admitted[0] + admitted[1] == LIMIT;
 }
 
@@ -239,7 +239,7 @@ int weir__demo_redis(int argc, char **argv)
 		return 0;
 	}
 	if (argc > 1) {
-		fprintf(stderr, "weir demo redis: \"%s\": unknown argument; there is only --help\n", argv[1]);
+		fprintf(stderr, "weir demo redis: unknown argument \"%s\"; use --help\n", argv[1]);
 		return 2;
 	}
 	(void)sigaction(SIGINT, &action, NULL);

@@ -44,7 +44,7 @@ static int column_width(const struct demo_lane *lane)
 void weir__demo_report_head(const struct demo_traffic *traffic)
 {
 	printf("weir demo: the same %zu requests, five ways to allow %d a second.\n", traffic->arrivals.n, DEMO_RATE);
-	printf("For each second: how many each limit let through, and -denied.\n\nsecond  came");
+	printf("For each second: how many each limit allowed, and -denied.\n\nsecond  came");
 	for (const struct demo_lane *lane = traffic->lanes; lane < traffic->lanes + DEMO_LANES; lane++)
 		printf("  %*.*s", column_width(lane), (int)split(lane->text), lane->text);
 	printf("\n            ");
@@ -101,7 +101,7 @@ static void table_row(const struct demo_lane *lane, bool coloured)
 
 void weir__demo_report_table(const struct demo_traffic *traffic, bool coloured)
 {
-	printf("%s%-21s%8s%8s%17s%14s%11s%s\n", weir__demo_screen_ink(coloured, DEMO_INK_HEAD), "limit", "admitted",
+	printf("%s%-21s%8s%8s%17s%14s%11s%s\n", weir__demo_screen_ink(coloured, DEMO_INK_HEAD), "limit", "allowed",
 	       "denied", "most in any 1 s", "longest wait", "closest", weir__demo_screen_ink(coloured, DEMO_INK_NONE));
 	for (size_t i = 0; i < DEMO_LANES; i++)
 		table_row(&traffic->lanes[i], coloured);
@@ -114,7 +114,7 @@ static void note_window(const struct demo_lane *lane)
 	struct demo_peak peak = weir__demo_instants_peak(&lane->through);
 	weir_ns edge = peak.last / DEMO_SECOND * DEMO_SECOND;
 
-	printf("- fixed_window let %zu through in %g s: %zu before the edge at %g s, %zu after.\n", peak.n,
+	printf("- fixed_window allowed %zu in %g s: %zu before the edge at %g s, %zu after.\n", peak.n,
 	       seconds(peak.last - peak.first), weir__demo_instants_within(&lane->through, peak.first, edge),
 	       seconds(edge), weir__demo_instants_within(&lane->through, edge, peak.last + 1));
 }
@@ -126,9 +126,9 @@ void weir__demo_report_notes(const struct demo_traffic *traffic)
 	char apart[SPAN_MAX];
 
 	note_window(&traffic->lanes[DEMO_WINDOW]);
-	printf("- sliding_log never passes %zu in any second; sliding_counter, an estimate, %zu.\n",
+	printf("- sliding_log allowed %zu at most in a second; sliding_counter, an estimate, %zu.\n",
 	       weir__demo_instants_peak(&log->through).n, weir__demo_instants_peak(&counter->through).n);
-	printf("- burst 20 admits %zu, up to %zu in a second; queue 20 admits %zu, %s apart.\n", bucket->through.n,
+	printf("- burst 20 allowed %zu, up to %zu in a second; queue 20 allowed %zu, %s apart.\n", bucket->through.n,
 	       weir__demo_instants_peak(&bucket->through).n, queue->through.n,
 	       duration_text(weir__demo_instants_closest(&queue->through), apart));
 	printf("Try %s demo --speed 4, ./dev vectors tests/vectors/worked_examples.vec\n", program_invocation_name);

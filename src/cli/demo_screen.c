@@ -235,7 +235,7 @@ static void draw_head(struct pen *pen, const struct timeline *line, const struct
 	printf("  the same %zu requests, five ways to allow %d a second", traffic->arrivals.n, DEMO_RATE);
 	end_line(pen);
 	put(pen, DEMO_INK_DIM, "");
-	printf("let through in %.1f s: ▁1 ▂2 ▃3 ▄4 ▅5 ▆6+ ▇10+ █16+  × denied  left: free now",
+	printf("allowed in %.1f s: ▁1 ▂2 ▃3 ▄4 ▅5 ▆6+ ▇10+ █16+  × denied  left: remaining",
 	       (double)line->cell / (double)DEMO_SECOND);
 	end_line(pen);
 	put(pen, DEMO_INK_BOLD, "");

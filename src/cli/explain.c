@@ -13,9 +13,9 @@ enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2, ATTRIBUTES_MAX = 64 };
 static const char explain_help[] =
 	"usage: weir explain FILE|DIRECTORY ATTRIBUTE=VALUE...\n"
 	"\n"
-	"Says for each limit of a policy whether it applies to a request with these attributes, with which\n"
-	"key and by which limit or override, or why it does not. For a configuration of Envoy's ratelimit,\n"
-	"domain=NAME is the domain, and the other attributes are one descriptor: it says what each of them\n"
+	"Shows for each limit of a policy whether it applies to a request with these attributes, with which\n"
+	"key and by which limit or override, or why it does not. For a policy in the format of Envoy's ratelimit,\n"
+	"domain=NAME is the domain, and the other attributes are one descriptor: it shows what each of them\n"
 	"matches.\n";
 
 static void print_line(void *context, const char *line)
@@ -29,7 +29,7 @@ static bool read_attribute(const char *word, struct weir_attribute *ret_attribut
 	const char *const equal = strchr(word, '=');
 
 	if (equal == NULL || equal == word) {
-		fprintf(stderr, "weir explain: '%s': an attribute is written NAME=VALUE\n", word);
+		fprintf(stderr, "weir explain: '%s': use NAME=VALUE for an attribute\n", word);
 		return false;
 	}
 	*ret_attribute = (struct weir_attribute){ word, (size_t)(equal - word), equal + 1, strlen(equal + 1) };

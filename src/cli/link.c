@@ -32,12 +32,13 @@ static enum weir__link_result not_connected(struct weir__link *link, const char 
 	switch (error) {
 	case EINVAL:
 		return fail(link, WEIR__LINK_WRONG,
-			    "%.128s: no address; use HOST:PORT, such as " WEIR__LINK_HERE ", or the path of a socket, "
+			    "%.128s: invalid address; use HOST:PORT, such as " WEIR__LINK_HERE
+			    ", or the path of a socket, "
 			    "with a slash",
 			    where);
 	case ECONNREFUSED:
 	case ENOENT:
-		return fail(link, WEIR__LINK_FAILED, "nothing listens at %.128s: start it with `weir serve`", where);
+		return fail(link, WEIR__LINK_FAILED, "no server at %.128s: start one with `weir serve`", where);
 	default:
 		return fail(link, WEIR__LINK_FAILED, "%.128s: %s", where, strerror(error));
 	}
@@ -46,10 +47,10 @@ static enum weir__link_result not_connected(struct weir__link *link, const char 
 static enum weir__link_result not_answered(struct weir__link *link, ssize_t n)
 {
 	if (n == 0)
-		return fail(link, WEIR__LINK_FAILED, "the server closed the connection without an answer");
+		return fail(link, WEIR__LINK_FAILED, "the server closed the connection without a reply");
 	if (n == -EAGAIN)
-		return fail(link, WEIR__LINK_FAILED, "the server does not answer; is it one that speaks RESP?");
-	return fail(link, WEIR__LINK_FAILED, "the connection is lost: %s", strerror((int)-n));
+		return fail(link, WEIR__LINK_FAILED, "the server does not reply; check that this is its RESP address");
+	return fail(link, WEIR__LINK_FAILED, "the connection was lost: %s", strerror((int)-n));
 }
 
 static bool write_request(struct weir__resp_writer *writer, const struct weir__resp_slice *words, size_t n)
@@ -87,7 +88,7 @@ static enum weir__link_result receive(struct weir__link *link)
 		ssize_t n;
 
 		if (status == WEIR__RESP_BAD)
-			return fail(link, WEIR__LINK_FAILED, "what answers there does not speak RESP: %s",
+			return fail(link, WEIR__LINK_FAILED, "the server does not speak RESP: %s",
 				    weir__resp_error_words(reply.fault));
 		if (status == WEIR__RESP_COMPLETE && link->tokens[0].type != WEIR__RESP_PUSH)
 			return WEIR__LINK_OK;
@@ -98,7 +99,7 @@ static enum weir__link_result receive(struct weir__link *link)
 			continue;
 		}
 		if (link->n == sizeof(link->bytes))
-			return fail(link, WEIR__LINK_FAILED, "the answer is longer than %d bytes", WEIR__LINK_BYTES);
+			return fail(link, WEIR__LINK_FAILED, "the reply is longer than %d bytes", WEIR__LINK_BYTES);
 		n = weir__net_read(link->socket, link->bytes + link->n, sizeof(link->bytes) - link->n);
 		if (n <= 0 && n != -EINTR)
 			return not_answered(link, n);
@@ -139,11 +140,10 @@ static enum weir__link_result say_hello(struct weir__link *link, const char *use
 	if (result != WEIR__LINK_OK || answer->type != WEIR__RESP_ERROR)
 		return result;
 	if (password == NULL && answer->text.length >= 6 && memcmp(answer->text.bytes, "NOAUTH", 6) == 0)
-		return fail(
-			link, WEIR__LINK_FAILED,
-			"the server has users: say who asks with --user USER, and the password with --password-file "
-			"FILE or WEIR_PASSWORD in the environment");
-	return fail(link, WEIR__LINK_FAILED, "the server says: %.*s", (int)answer->text.length, answer->text.bytes);
+		return fail(link, WEIR__LINK_FAILED,
+			    "authentication required: use --user USER, and give the password with --password-file "
+			    "FILE or WEIR_PASSWORD in the environment");
+	return fail(link, WEIR__LINK_FAILED, "the server replied: %.*s", (int)answer->text.length, answer->text.bytes);
 }
 
 /* An older server, which does not know the command, always replies with maps. */

@@ -7,29 +7,29 @@
 #include "engine/errors.h"
 
 static const struct weir__command commands[] = {
-	{ "bench", weir__bench, "measures how fast a daemon answers" },
-	{ "check-config", weir__check_config, "lists the errors in policies and settings" },
-	{ "demo", weir__demo, "the five algorithms side by side on the same bursty traffic" },
-	{ "explain", weir__explain, "which limits of a policy apply to a request, and why" },
-	{ "serve", weir__serve, "the daemon: decides for clients over RESP and HTTP" },
+	{ "bench", weir__bench, "measures throughput and latency of a server" },
+	{ "check-config", weir__check_config, "lists all errors in policy and configuration files" },
+	{ "demo", weir__demo, "shows the five algorithms side by side on the same bursty traffic" },
+	{ "explain", weir__explain, "shows which limits of a policy apply to a request, and why" },
+	{ "serve", weir__serve, "starts the server, for clients over RESP and HTTP" },
 	{ "table", weir__table, "inspects shared tables and files while they are in use" },
-	{ "top", weir__top, "a live view of the daemon: rates, rejections and top keys of its limits" },
-	{ "take", weir__ask, "asks the daemon: allows and charges, or denies" },
-	{ "upto", weir__ask, "asks the daemon: charges as many as there are, up to a cost" },
-	{ "peek", weir__ask, "asks the daemon: what take would answer, without charging" },
-	{ "refund", weir__ask, "asks the daemon: gives back" },
-	{ "reset", weir__ask, "asks the daemon: forgets what a key has used" },
-	{ "inspect", weir__ask, "asks the daemon: the state of a key" },
-	{ "all", weir__ask, "asks the daemon: takes from several limits, all or none" },
-	{ "hold", weir__ask, "asks the daemon: takes an estimate, to be settled later" },
-	{ "settle", weir__ask, "asks the daemon: settles a hold, by charging or giving back the difference" },
-	{ "release", weir__ask, "asks the daemon: gives back everything held" },
-	{ "check", weir__ask, "asks the daemon: decides by all limits of its policy that apply" },
-	{ "ping", weir__ask, "whether the daemon answers" },
-	{ "limits", weir__ask, "the limits of the daemon's policy, as they are now" },
-	{ "change", weir__ask, "changes one limit of the daemon's policy until the policy changes" },
-	{ "reload", weir__ask, "lets the daemon read its policy and users again, and reports errors" },
-	{ "info", weir__ask, "the state of the daemon" },
+	{ "top", weir__top, "shows a live view of a server: rates, rejections and top keys of its limits" },
+	{ "take", weir__ask, "takes from a limit at the server: allows and charges, or denies" },
+	{ "upto", weir__ask, "takes what is available at the server, up to a cost" },
+	{ "peek", weir__ask, "shows what take would return, without charging" },
+	{ "refund", weir__ask, "refunds part of what a key has used" },
+	{ "reset", weir__ask, "resets a key" },
+	{ "inspect", weir__ask, "shows the state of a key" },
+	{ "all", weir__ask, "takes from several limits at the server, all or none" },
+	{ "hold", weir__ask, "takes an estimated cost, to be settled later" },
+	{ "settle", weir__ask, "settles a hold: charges or refunds the difference" },
+	{ "release", weir__ask, "releases a hold: refunds all of it" },
+	{ "check", weir__ask, "decides by all limits of the server's policy that apply to a request" },
+	{ "ping", weir__ask, "shows whether the server replies" },
+	{ "limits", weir__ask, "shows the limits of the server's policy, as they are now" },
+	{ "change", weir__ask, "changes one limit of the server's policy until the policy changes" },
+	{ "reload", weir__ask, "reloads the server's policy and users, and reports errors" },
+	{ "info", weir__ask, "shows the state of the server" },
 };
 
 enum { UNWRITTEN = 3 }; /* exit code if standard output could not be written */
@@ -38,11 +38,11 @@ enum { UNWRITTEN = 3 }; /* exit code if standard output could not be written */
 
 static void help(FILE *out)
 {
-	fputs("weir decides, for every request: go, wait, or no.\n\nusage: weir COMMAND [OPTION...]\n\n", out);
+	fputs("Weir is a rate limiter.\n\nusage: weir COMMAND [OPTION...]\n\n", out);
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].does);
-	fputs("  help         this list; help errors lists the daemon's errors\n  version      the version\n\nweir COMMAND --help describes one command.\n"
-	      "WEIR_AT in the environment names the daemon for every command that has --at.\n"
+	fputs("  help         shows this list; help errors lists the server's errors\n  version      shows the version\n\nweir COMMAND --help describes one command.\n"
+	      "WEIR_AT in the environment sets --at, the address of the server, for every command that has it.\n"
 	      "Exit status 3 of any command: standard output could not be written.\n",
 	      out);
 }

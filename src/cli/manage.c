@@ -42,7 +42,8 @@ static bool ask(struct weir__link *link, const char *command, const char *argume
 	if (reply->type == type)
 		return true;
 	if (reply->type == WEIR__RESP_ERROR)
-		(void)snprintf(why, sizeof(why), "the server says: %.*s", (int)reply->text.length, reply->text.bytes);
+		(void)snprintf(why, sizeof(why), "the server replied: %.*s", (int)reply->text.length,
+			       reply->text.bytes);
 	else
 		(void)snprintf(why, sizeof(why), "unexpected reply to %s", command);
 	(void)fail(link, why);
@@ -247,8 +248,9 @@ enum weir__manage_result weir__manage_reload(struct weir__link *link, bool is_js
 		if (after.reloads >= number)
 			break;
 		if (weir__monotonic_ms() > until)
-			return fail(link, "the server has not read its policy within 60 s; weir info policy shows the "
-					  "state");
+			return fail(link,
+				    "the server has not reloaded its policy within 60 s; weir info policy shows the "
+				    "state");
 		(void)nanosleep(&pause, NULL);
 	}
 	print_state(&before, &after, is_json);

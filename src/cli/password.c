@@ -19,9 +19,8 @@ const char *weir__password_read(const char *user, const char *file, char memory[
 	*ret_password = getenv("WEIR_PASSWORD");
 	*ret_word = file ? file : user;
 	if (file == NULL)
-		return user && *ret_password == NULL ?
-			       "a user has a password: use --password-file, or set WEIR_PASSWORD" :
-			       NULL;
+		return user && *ret_password == NULL ? "missing password: use --password-file, or set WEIR_PASSWORD" :
+						       NULL;
 	error = weir__text_file_read(file, FILE_MAX, &text, &length);
 	if (error != 0)
 		return weir__text_file_error(error);
@@ -33,5 +32,5 @@ const char *weir__password_read(const char *user, const char *file, char memory[
 	}
 	weir__memory_wipe(text, length);
 	free(text);
-	return *ret_password == memory ? NULL : "its first line should be a password, of at most 1022 bytes";
+	return *ret_password == memory ? NULL : "the first line must be a password, of at most 1022 bytes";
 }

@@ -18,30 +18,30 @@ struct section {
 	const char *sample; /* between texts[0] and the others; NULL: none */
 };
 
-static const char summary[] = "Decides about requests: for any Redis client, over RESP, and over HTTP.";
+static const char summary[] = "Starts a rate limiter for any Redis client, over RESP, and over HTTP.";
 static const char precedence[] =
-	"Each option but `--config` is also an environment variable, `WEIR_KEYS` for `--keys`, with commas in lists, and a "
-	"key of the file, `keys`. Flags override the environment, the environment overrides the file, and the file "
-	"overrides the defaults; a list is replaced as a whole. In flags, `--log_format` is the same as "
-	"`--log-format`. An empty variable counts as not set; the server warns about one that begins with `WEIR_` and is "
-	"not a setting.";
+	"Each option except `--config` is also an environment variable, `WEIR_KEYS` for `--keys`, with commas in lists, and a "
+	"key of the configuration file, `keys`. Flags override the environment, the environment overrides the file, and the file "
+	"overrides the defaults. A list is replaced as a whole. In flags, `--log_format` is the same as "
+	"`--log-format`. An empty variable counts as not set. The server warns about variables that begin with `WEIR_` and are "
+	"not settings.";
 static const char ending[] =
-	"On SIGTERM and SIGINT it answers all that has arrived, and ends. On SIGHUP it reads policy and users again. "
-	"On SIGUSR2 it starts the next server, which takes over.";
-static const char config_means[] = "Settings from this YAML file; `WEIR_CONFIG` names it as well.";
+	"On SIGTERM and SIGINT the server answers all requests that have arrived, and exits. On SIGHUP it reloads policy and users. "
+	"On SIGUSR2 it upgrades: it starts the new binary, which takes over.";
+static const char config_means[] = "The configuration file, in YAML; `WEIR_CONFIG` sets it, too.";
 
 static const struct section sections[] = {
 	{ "VALUES",
 	  "Values",
-	  { "A count is a plain number, or has `k`, `m` or `g` for thousands, millions and thousands of millions: `5m`. "
-	    "Bytes are a plain number, or have `KiB`, `MiB`, `GiB` or `TiB`. A time has one of the units of limits (`ns`, "
-	    "`us`, `ms`, `s`, `min`, `hour`, `day`), or is in seconds. Paths are relative to where the server is started." },
+	  { "A count is a plain number, or has `k`, `m` or `g` for thousands, millions and billions: `5m`. "
+	    "Bytes are a plain number, or have `KiB`, `MiB`, `GiB` or `TiB`. A duration has one of the units of limits (`ns`, "
+	    "`us`, `ms`, `s`, `min`, `hour`, `day`), or is in seconds. Paths are relative to the server's working directory." },
 	  NULL },
-	{ "THE FILE",
-	  "The file",
-	  { "A map of settings, 1 MiB at most:",
+	{ "CONFIGURATION FILE",
+	  "The configuration file",
+	  { "A map of settings, at most 1 MiB:",
 	    "Unknown and duplicate keys, values of the wrong type and numbers out of range are all reported at once, each "
-	    "as FILE:LINE:COLUMN, and the server does not start. `limits` and `attributes` are those of a policy." },
+	    "as FILE:LINE:COLUMN, and the server does not start. `limits` and `attributes` are written as in a policy." },
 	  "listen: [127.0.0.1:6380, /run/weir/socket]\n"
 	  "keys: 5m\n"
 	  "file: /var/lib/weir/table\n"
@@ -55,22 +55,22 @@ static const struct section sections[] = {
 	  "    roles: [operate, read]\n" },
 	{ "USERS",
 	  "Users",
-	  { "Without users, anyone who can connect may do everything, so an address that other machines can reach is "
-	    "refused. With users, each connection authenticates with `AUTH` or `HELLO`, as in Redis: `AUTH password` is for "
+	  { "Without users, anyone who can connect may do everything, so the server does not listen on an address that other machines can "
+	    "reach. With users, each connection authenticates with `AUTH` or `HELLO`, as in Redis: `AUTH password` is for "
 	    "the user `default`, and fails if there is none.",
 	    "Before that, a client may only send `AUTH`, `HELLO` and `QUIT`, with at most 10 arguments of 16 KiB, and is "
-	    "closed when it sends another request while 1 KiB of replies waits for it. Over HTTP, a request without a valid "
-	    "token gets its error before its body is read.",
+	    "closed when it sends another request while it has 1 KiB of unread replies. Over HTTP, a request without a valid "
+	    "token gets its error before the server reads its body.",
 	    "A user has a `password`, or a `password_file` with the password as its first line, or the `sha256` of the "
 	    "password as 64 hexadecimal digits, which may follow a # as in an ACL of Redis. Passwords have 1 to 512 bytes. "
-	    "For HTTP a user has a `token`, or the `token_sha256` of one, beside the password or instead of it: a request "
-	    "has the header `Authorization: Bearer TOKEN`. Make one with `openssl rand -hex 32`.",
+	    "For HTTP a user has a `token`, or its `token_sha256`, beside the password or instead of it. A request "
+	    "sends the header `Authorization: Bearer TOKEN`. Make a token with `openssl rand -hex 32`.",
 	    "A user has `roles`, such as `[decide, read]`; `role` is the same with one. The default is `decide`, which may "
 	    "check, take, peek and hold, and settle its own holds. `operate` may refund, reset, change limits, and settle any "
 	    "hold. `read` may see metrics, keys, top keys and settings. `admin` may do all this and change the policy. "
 	    "A `key_prefix`, such as `acme/`, is put in front of all keys of the user, so that tenants share none.",
-	    "Users come only from the file: other users of the machine can read flags, and often environments. Let "
-	    "nobody else read the file. RESP is not encrypted: between machines, use a network that nobody can listen to." },
+	    "Users come only from the configuration file: other users of the machine can read flags, and often environments. Make "
+	    "the file readable only by the server. RESP is not encrypted: between machines, use a private network." },
 	  NULL },
 };
 
@@ -209,8 +209,9 @@ void weir__serve_help(FILE *out)
 			help_row(out, weir__setting_rows[i].name, weir__setting_rows[i].value,
 				 describe(&weir__setting_rows[i], text, sizeof(text)));
 	help_row(out, "config", "FILE", config_means);
-	help_row(out, "help", NULL, "This. --help-man is the man page, --help-markdown docs/reference/settings.md.");
-	help_row(out, "version", NULL, "The version.");
+	help_row(out, "help", NULL,
+		 "Show this help. --help-man prints the man page, --help-markdown docs/reference/settings.md.");
+	help_row(out, "version", NULL, "Show the version.");
 	putc('\n', out);
 	wrap(out, PLAIN, precedence, 0, 0, HELP_WIDTH);
 	fputs("Users, with passwords and tokens, come only from the file; see man weir-serve.\n\n", out);
@@ -271,7 +272,7 @@ void weir__serve_help_man(FILE *out)
 	char text[512];
 
 	fputs(".TH WEIR\\-SERVE 1 \"\" \"Weir " WEIR_VERSION "\" \"User Commands\"\n", out);
-	fputs(".SH NAME\nweir\\-serve \\- rate limiter daemon for clients over RESP and HTTP\n", out);
+	fputs(".SH NAME\nweir\\-serve \\- rate limiter for clients over RESP and HTTP\n", out);
 	fputs(".SH SYNOPSIS\n.B weir serve\n.RI [ option ...]\n.SH DESCRIPTION\n", out);
 	man_text(out, summary);
 	man_text(out, ending);
@@ -297,7 +298,7 @@ void weir__serve_help_man(FILE *out)
 		fputs(".PP\n", out);
 		man_text(out, text);
 	}
-	fputs(".SH \"EXIT STATUS\"\n0 when it was told to end, 1 when it could not start, 2 when a setting is wrong.\n",
+	fputs(".SH \"EXIT STATUS\"\n0 after a shutdown, 1 when the server could not start, 2 when a setting is wrong.\n",
 	      out);
 	fputs(".SH \"SEE ALSO\"\n.BR redis\\-cli (1)\n", out);
 }

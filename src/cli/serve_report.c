@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "cli/words.h"
-#include "engine/operations.h"
 #include "guard/guard.h"
 #include "observe/log.h"
 #include "policy/example.h"
@@ -159,23 +158,27 @@ static void print_encoded(const char *bytes, size_t n)
 			printf("%%%02X", (unsigned char)bytes[i]);
 }
 
-/* Without an example, whether the server is ready. */
-static void suggest_http(struct suggestions *suggestions, const char *at, const struct weir__policy_example *example)
+/* Without an example, an inline limit: the sixth request within a minute is denied. A client that may not decide can
+ * see whether the server is ready. */
+static void suggest_http(struct suggestions *suggestions, const char *at, const struct weir__policy_example *example,
+			 bool may_decide)
 {
 	const bool has_users = suggestions->started->settings->users.n > 0;
 	const bool is_path = strchr(at, '/') != NULL;
 
 	begin(suggestions);
 	printf("curl ");
-	if (has_users && example)
+	if (has_users && may_decide)
 		printf("-H \"Authorization: Bearer $TOKEN\" ");
+	if (may_decide && !example)
+		printf("-i -H 'Content-Type: application/json' -d '{\"key\":\"user:42\",\"limit\":\"5/min\"}' ");
 	if (is_path) {
 		printf("--unix-socket ");
 		weir__words_for_shell(stdout, at);
 		putchar(' ');
 	}
-	printf("'http://%s/%s", is_path ? "localhost" : at, example ? "v1/check" : "readyz");
-	for (size_t i = 0; example && i < example->n; i++) {
+	printf("'http://%s/%s", is_path ? "localhost" : at, !may_decide ? "readyz" : example ? "v1/check" : "v1/take");
+	for (size_t i = 0; may_decide && example && i < example->n; i++) {
 		const struct weir_attribute *const one = &example->attributes[i];
 
 		putchar(i == 0 ? '?' : '&');
@@ -192,18 +195,12 @@ static void tell_secrets(const struct suggestions *suggestions, const struct wei
 	const char *const config = suggestions->started->settings->config;
 
 	if (suggestions->user && !suggestions->is_redis)
-		printf("     set WEIR_PASSWORD to the password of %s, from %s or the file that it names\n",
+		printf("     set WEIR_PASSWORD to the password of %s, from %s or its password_file\n",
 		       suggestions->user->name, config);
 	else if (suggestions->user)
-		printf("     the password of %s is in %s or the file that it names\n", suggestions->user->name, config);
+		printf("     the password of %s is in %s or its password_file\n", suggestions->user->name, config);
 	if (token_user)
 		printf("     set TOKEN to the token of %s, from %s\n", token_user->name, config);
-}
-
-/* `user` NULL: the server has no users, so every client may. */
-static bool may_inspect(const struct weir__user *user)
-{
-	return user == NULL || (user->roles & weir__operation_roles(WEIR__OP_INSPECT)) != 0;
 }
 
 static void tell_commands(const struct weir__server_started *started)
@@ -220,26 +217,15 @@ static void tell_commands(const struct weir__server_started *started)
 					   .at = first_name(started->listeners, WEIR__SERVICE_RESP) };
 	const bool has_curl = *http && is_installed("curl");
 
-	if (users->n == 0 || suggestions.user) {
-		if (example)
-			suggest_check(&suggestions, example);
-		if (suggestions.is_redis) {
-			suggest(&suggestions, "CL.THROTTLE user:42 15 30 60", "");
-			putchar('\n');
-		}
-		suggest(&suggestions, "WEIR.TAKE user:42 '100/min burst 20'", "take user:42 '100/min burst 20'");
-		putchar('\n');
-		if (may_inspect(suggestions.user))
-			suggest(&suggestions, "WEIR.INSPECT user:42 '100/min burst 20'",
-				"inspect user:42 '100/min burst 20'");
-		else
-			suggest(&suggestions, "WEIR.PEEK user:42 '100/min burst 20'",
-				"peek user:42 '100/min burst 20'");
+	if (has_curl)
+		suggest_http(&suggestions, http, example, users->n == 0 || token_user);
+	if ((users->n == 0 || suggestions.user) && example) {
+		suggest_check(&suggestions, example);
+	} else if (users->n == 0 || suggestions.user) {
+		suggest(&suggestions, "WEIR.TAKE user:42 5/min", "take user:42 5/min");
 		putchar('\n');
 	}
-	if (has_curl)
-		suggest_http(&suggestions, http, users->n == 0 || token_user ? example : NULL);
-	tell_secrets(&suggestions, has_curl && example ? token_user : NULL);
+	tell_secrets(&suggestions, has_curl ? token_user : NULL);
 }
 
 void weir__serve_report(const struct weir__server_started *started)

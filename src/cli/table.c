@@ -36,8 +36,8 @@ static const char help_tail[] =
 	"  --      ends the options, for a KEY that begins with a dash\n"
 	"  --help  show this\n"
 	"\n"
-	"Exit status: 0 done; 1 there is no such table or limit, or nothing to reset;\n"
-	"2 wrong usage, or the system or the table refused; 3 standard output could not be\n"
+	"Exit status: 0 done; 1 table or limit not found, or nothing to reset;\n"
+	"2 wrong usage, or an error of the system or the table; 3 standard output could not be\n"
 	"written.\n";
 
 static int list(int argc, char **argv);
@@ -47,9 +47,9 @@ static int reset(int argc, char **argv);
 
 static const struct weir__command commands[] = {
 	{ "list", list, "all shared tables" },
-	{ "info", info, "size, fill, limits and counters; reads the whole table, about 0.1 s per GiB" },
-	{ "get", get, "the state of a key, and when one more request may go; charges nothing" },
-	{ "reset", reset, "forgets what a key has used, and says what that was" },
+	{ "info", info, "size, usage, limits and counters; reads the whole table, about 0.1 s per GiB" },
+	{ "get", get, "the state of a key, and when one more request is allowed; charges nothing" },
+	{ "reset", reset, "resets a key, and shows what it had used" },
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -131,14 +131,14 @@ static int read_arguments(int argc, char **argv, const char *const names[], stru
 			if (code != GO_ON)
 				return code;
 		} else if (arguments.n_operands == wanted) {
-			complain("", argv[i], ": one argument too many; weir table --help tells which there are");
+			complain("", argv[i], ": too many arguments; see weir table --help");
 			return FAILED;
 		} else {
 			arguments.operands[arguments.n_operands++] = argv[i];
 		}
 	}
 	if (arguments.n_operands < wanted) {
-		fprintf(stderr, "weir table: %s needs %s, too; weir table --help tells more\n", argv[0],
+		fprintf(stderr, "weir table: %s needs %s, too; see weir table --help\n", argv[0],
 			names[arguments.n_operands]);
 		return FAILED;
 	}
@@ -202,13 +202,13 @@ static int open_table(const char *name, struct weir_table **ret_table)
 		return GO_ON;
 	if (error == WEIR_ERR_NO_TABLE) {
 		if (is_file(name))
-			complain("there is no file ", name, "");
+			complain("file not found: ", name, "");
 		else
-			complain("there is no shared table ", name, "; weir table list tells which there are");
+			complain("unknown shared table ", name, "; weir table list shows all tables");
 		return NOT_FOUND;
 	}
 	may_not = error == WEIR_ERR_SYSTEM && errno == EACCES;
-	pass_on(&why, may_not ? "; be its owner, or of those whom its mode lets read and write" : "");
+	pass_on(&why, may_not ? "; you need to be its owner, or have read and write permission by its mode" : "");
 	return FAILED;
 }
 
@@ -252,8 +252,9 @@ static int find_limit(struct weir_table *table, const char *table_name, const ch
 		return NOT_FOUND;
 	}
 	if (!weir__region_read_limit(&table->region, index, ret_words) || ret_words->text[0] == '\0') {
-		complain("the limit ", name,
-			 " cannot be read: it is damaged, or whoever added it was killed; add it again to mend it");
+		complain(
+			"the limit ", name,
+			" cannot be read: it is damaged, or the process that added it was killed; add it again to repair it");
 		return FAILED;
 	}
 	if (weir_table_add_limit_text(table, ret_words->name, ret_words->text, ret_limit, &why) != WEIR_OK) {
@@ -271,7 +272,7 @@ static const char *problem_of(int error)
 	case WEIR_OK:
 		return NULL;
 	case WEIR_ERR_LIMIT:
-		return "no table has such a name";
+		return "invalid table name";
 	case WEIR_ERR_SYSTEM:
 		return strerror(errno);
 	default:
@@ -328,7 +329,7 @@ static int info(int argc, char **argv)
 	if (code != GO_ON)
 		return code;
 	if (status_of(arguments.operands[0], &status) != 0) { /* removed after it was attached */
-		complain("the table ", arguments.operands[0], " was just removed");
+		complain("the table ", arguments.operands[0], " was removed just now");
 		code = NOT_FOUND;
 	} else if (!weir__table_report_info(table, arguments.operands[0], &status, arguments.is_json)) {
 		fputs("weir table: no memory for the list of limits\n", stderr);
@@ -401,11 +402,11 @@ static int reset(int argc, char **argv)
 		weir__table_report_forgotten(report, look.arguments.is_json);
 		code = DONE;
 	} else {
-		fputs("weir table: nothing is stored of ", stderr);
+		fputs("weir table: nothing is stored for ", stderr);
 		weir__words_quoted(stderr, report->key, report->key_length);
 		fputs(" under ", stderr);
 		weir__words_quoted(stderr, report->limit, strlen(report->limit));
-		fputs(": it is as new\n", stderr);
+		fputs(": the key is full\n", stderr);
 		code = NOT_FOUND;
 	}
 	weir_table_free(look.table);
@@ -415,7 +416,7 @@ static int reset(int argc, char **argv)
 /* SIGBUS: a process that may write the memory or file can truncate it, and reading it then raises this signal. */
 static void memory_is_gone(int signal_number)
 {
-	static const char why[] = "weir table: the table was cut short while it was read\n";
+	static const char why[] = "weir table: the table was truncated while it was read\n";
 
 	(void)signal_number;
 	(void)!write(STDERR_FILENO, why, sizeof(why) - 1);

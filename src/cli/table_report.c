@@ -89,9 +89,9 @@ static void print_times(const struct info *info)
 	char text[WEIR__WORDS_SIZE];
 
 	weir__words_instant(made_at, text);
-	printf("made at      %s\n", made_at ? text : "not known");
+	printf("made at      %s\n", made_at ? text : "unknown");
 	weir__words_instant(good_until(info), text);
-	printf("good until   %s%s\n", text, info->now > good_until(info) ? ": its time stands still" : "");
+	printf("good until   %s%s\n", text, info->now > good_until(info) ? ": the clock stands still" : "");
 	weir__words_instant(info->now, text);
 	printf("clock        %s by %s, ", text, info->table->clock.uses_tsc ? "tsc" : "monotonic");
 	weir__words_span(is_ahead ? info->now - info->wall : info->wall - info->now, text);
@@ -137,7 +137,7 @@ static void print_damage(const struct weir_table_stats *stats)
 	weir__words_instant(stats->damaged_at, text);
 	printf("damaged      %" PRIu64 " pages, %" PRIu64 " slots, %" PRIu64 " limits, %" PRIu64 " fields%s%s\n",
 	       stats->damaged_pages, stats->damaged_slots, stats->damaged_limits, stats->damaged_fields,
-	       stats->damaged_at ? "; started anew, last at " : "", stats->damaged_at ? text : "");
+	       stats->damaged_at ? "; started over, last at " : "", stats->damaged_at ? text : "");
 }
 
 static void print_info(const struct info *info)
@@ -347,13 +347,13 @@ void weir__table_report_key(const struct weir__key_report *report, bool is_json)
 	}
 	fputs("key          ", stdout);
 	quote_key(report);
-	printf("stored       %s\n", report->known.is_stored ? "yes" : "no: as new");
+	printf("stored       %s\n", report->known.is_stored ? "yes" : "no: the key is full");
 	printf("remaining    %" PRIu64 " of %" PRIu64 "\n", verdict->remaining, verdict->limit);
 	weir__words_span(verdict->retry_after, text);
 	printf("retry after  %s, for one\n", verdict->never ? "never" : text);
 	weir__words_span(verdict->delay, text);
 	if (verdict->delay > 0)
-		printf("departs in   %s, if one came now\n", text);
+		printf("delay        %s, for a request now\n", text);
 	print_full_at("full at     ", report);
 }
 
@@ -415,5 +415,5 @@ void weir__table_list_end(struct weir__table_list *list)
 	if (list->is_json)
 		weir__json_close(&list->json, ']');
 	else if (list->rows == 0)
-		puts("there are no shared tables");
+		puts("no shared tables");
 }

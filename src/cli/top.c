@@ -35,8 +35,8 @@ static struct top {
 static int help(void)
 {
 	printf("usage: weir top [OPTION...]\n\n"
-	       "Shows what a server (weir serve) sees now: rates, rejections and what is left of each limit,\n"
-	       "and the busiest and the most denied keys. Press ? for the keyboard commands.\n\n"
+	       "Shows the current traffic of a server (weir serve): rates, rejections and what is left of each limit,\n"
+	       "and the top keys. Press ? for the keyboard commands.\n\n"
 	       "  --at WHERE            HOST:PORT, or the path of a socket (with a slash). Default: WEIR_AT from\n"
 	       "                        the environment, or else " WEIR__LINK_HERE "\n"
 	       "  --server WHERE        the same\n"
@@ -48,8 +48,8 @@ static int help(void)
 	       "  --json                print the live document and exit; docs/guides/observe.md describes it\n"
 	       "  --help                show this\n"
 	       "\n"
-	       "NO_COLOR in the environment turns colours off. Exit status: 0 done; 2 wrong usage; 3 there is no\n"
-	       "server, or it answered with an error.\n");
+	       "NO_COLOR in the environment turns colours off. Exit status: 0 done; 2 wrong usage; 3 the server\n"
+	       "cannot be reached, or replied with an error.\n");
 	return DONE;
 }
 
@@ -101,7 +101,7 @@ static int read_arguments(int argc, char **argv)
 			weir__command_refuse_option(&nearest, "weir top", "--help lists them");
 			return CALLED_WRONGLY;
 		} else if (i + 1 == argc) {
-			return complain(argv[i], "needs a value; --help tells more");
+			return complain(argv[i], "needs a value; see --help");
 		} else {
 			*place = argv[++i];
 		}
@@ -138,11 +138,12 @@ static bool ask(const char *const *texts, size_t n, const char **ret_json, size_
 	if (weir__link_ask(&top.link, words, n) != WEIR__LINK_OK)
 		return false;
 	if (answer->type == WEIR__RESP_ERROR) {
-		(void)snprintf(why, sizeof(why), "the server says: %.*s", (int)answer->text.length, answer->text.bytes);
+		(void)snprintf(why, sizeof(why), "the server replied: %.*s", (int)answer->text.length,
+			       answer->text.bytes);
 		return fail(why);
 	}
 	if (answer->type != WEIR__RESP_BULK)
-		return fail("the server answers something else than a document");
+		return fail("the server's reply is not a live document");
 	*ret_json = answer->text.bytes;
 	*ret_length = answer->text.length;
 	return true;
@@ -156,7 +157,7 @@ static enum weir__link_result open_link(void)
 	top.is_open = result == WEIR__LINK_OK;
 	if (!top.is_open && strstr(top.link.why, "NOAUTH"))
 		(void)fail("authentication required: use --user with a user that has the role read, and set "
-			   "WEIR_PASSWORD or say --password-file");
+			   "WEIR_PASSWORD or use --password-file");
 	return result;
 }
 
@@ -171,8 +172,7 @@ static bool ask_for_keys(void)
 		return true;
 	if (!ask(words, 6, &json, &length))
 		return strstr(top.link.why, "NOLIMIT") != NULL;
-	return weir__top_view_read_keys(&top.view, json, length) ||
-	       fail("the server answers something else than a document");
+	return weir__top_view_read_keys(&top.view, json, length) || fail("the server's reply is not a live document");
 }
 
 static bool ask_for_all(void)
@@ -185,7 +185,7 @@ static bool ask_for_all(void)
 	if (!ask(words, is_filtered ? 6 : 4, &json, &length))
 		return false;
 	if (!weir__top_view_read(&top.view, json, length))
-		return fail("the server answers something else than a document");
+		return fail("the server's reply is not a live document");
 	if (!is_filtered)
 		top.is_partial = top.view.server.left_out > 0;
 	weir__top_view_arrange(&top.view);
@@ -200,7 +200,7 @@ static void refresh(void)
 	if (is_good)
 		top.state.trouble[0] = '\0';
 	else
-		(void)snprintf(top.state.trouble, sizeof(top.state.trouble), "%.400s; trying again", top.link.why);
+		(void)snprintf(top.state.trouble, sizeof(top.state.trouble), "%.400s; retrying", top.link.why);
 	if (!is_good)
 		close_link();
 }

@@ -205,7 +205,7 @@ static void add_requests(struct weir__top_text *text, const struct weir__top_vie
 	if (server->is_blind)
 		add_words(text, "observe is off: ");
 	if (!server->has_all && !(server->is_blind && view->has_rates)) {
-		add_words(text, server->is_blind ? "rates come with the next look" : "");
+		add_words(text, server->is_blind ? "rates follow with the next refresh" : "");
 		return;
 	}
 	add_words(text, "allowed ");
@@ -243,9 +243,9 @@ static void add_state(struct weir__top_text *text, const struct weir__top_view *
 		if (server->policy_changes > 0)
 			add_some(text, ", changed ", server->policy_changes, " time");
 		if (server->is_policy_refused)
-			add_words(text, ", the latest version is refused");
+			add_words(text, ", the latest version has errors");
 		else if (server->policy_failures > 0)
-			add_number(text, ", ", server->policy_failures, " refused before");
+			add_number(text, ", ", server->policy_failures, " had errors before");
 		if (server->unmatched > 0) {
 			add_some(text, ", ", server->unmatched, " request");
 			add_words(text, " matched no limit");
@@ -435,7 +435,7 @@ static void add_keys_title(struct weir__top_text *text, const struct style *styl
 	ink(text, style, BOLD);
 	weir__top_text_add(text, limit->name, half - 14);
 	ink(text, style, PLAIN);
-	add_words(text, ": asks most");
+	add_words(text, ": top keys");
 	weir__top_text_to(text, half);
 	(void)snprintf(words, sizeof(words), "denied most, in %" PRIu64 " s", view->keys_for_s);
 	add_words(text, view->keys_for_s > 0 ? words : "denied most");
@@ -465,7 +465,7 @@ static void draw_keys(struct weir__top_screen *screen, const struct style *style
 		add_keys_title(&text, style, view, screen->columns / 2);
 	} else if (weir__top_view_selected(view)) {
 		ink(&text, style, BOLD);
-		weir__top_text_add(&text, is_denied ? "denied most" : "asks most", screen->columns);
+		weir__top_text_add(&text, is_denied ? "denied most" : "top keys", screen->columns);
 		ink(&text, style, PLAIN);
 	}
 	for (size_t i = 0; i < lines; i++) {
@@ -538,9 +538,9 @@ static void draw_server(struct weir__top_screen *screen, const struct style *sty
 static void add_none(struct weir__top_text *text, const struct weir__top_view *view)
 {
 	if (view->server.left_out > 0)
-		add_some(text, "  none of these has this in its name; ", view->server.left_out, " more limit");
+		add_some(text, "  no match among these; ", view->server.left_out, " more limit");
 	else
-		add_words(text, "  no limit has this in its name: Esc shows all");
+		add_words(text, "  no limit matches: Esc shows all");
 }
 
 /* Draws `lines` lines of limits, the selected limit among them. */
@@ -568,14 +568,14 @@ static void draw_help(struct weir__top_screen *screen, const struct style *style
 		"/                   show limits whose names contain this; Esc shows all",
 		"p, space            pause, and resume",
 		"+, -                refresh more often, less often",
-		"?                   show or leave this help",
+		"?                   show or close this help",
 		"q                   quit",
 		"",
 		"Rates are means of the last 5 s. LEFT is the mean of what decisions of the last 10 s left of",
 		"the limit. A key's count with ~ may be too high, never too low.",
 	};
 	static const char *const narrow[] = { "j, k  select",    "s, S  sort",       "/     filter", "p     pause",
-					      "+, -  how often", "?     leave help", "q     quit" };
+					      "+, -  how often", "?     close help", "q     quit" };
 	const char *const *const words = style->is_narrow ? narrow : wide;
 	const size_t n = style->is_narrow ? sizeof(narrow) / sizeof(narrow[0]) : sizeof(wide) / sizeof(wide[0]);
 
@@ -592,7 +592,7 @@ static void draw_help(struct weir__top_screen *screen, const struct style *style
 static void add_left_out(struct weir__top_text *text, const char *before, const struct weir__top_view *view)
 {
 	add_some(text, before, view->server.left_out, " limit");
-	add_words(text, " left out");
+	add_words(text, " not shown");
 }
 
 static void draw_last(struct weir__top_screen *screen, const struct style *style, const struct weir__top_view *view,

@@ -24,19 +24,18 @@ int weir__argument_memory(const void *memory, size_t size, size_t needed, size_t
 	if (off == 0 && size >= needed)
 		return WEIR_OK;
 	why = weir__text_of_message(ret_message, 0);
-	weir__text_add(&why, "the memory of a ");
+	weir__text_add(&why, "the memory for a ");
 	weir__text_add(&why, what);
 	if (off != 0) {
 		weir__text_add(&why, " must be aligned to ");
 		weir__text_add_number(&why, align);
-		weir__text_add(&why, " bytes; this is ");
+		weir__text_add(&why, " bytes; this pointer is off by ");
 		weir__text_add_number(&why, off);
-		weir__text_add(&why, " beyond a multiple of that");
 		return WEIR_ERR_ALIGNMENT;
 	}
 	weir__text_add(&why, " of this limit needs ");
 	weir__text_add_number(&why, needed);
-	weir__text_add(&why, " bytes; given were ");
+	weir__text_add(&why, " bytes; got ");
 	weir__text_add_number(&why, size);
 	return WEIR_ERR_ROOM;
 }
@@ -67,8 +66,8 @@ int weir__argument_name(const char *name, size_t most, struct weir_message *ret_
 		const struct weir__utf8 next = weir__utf8_first(bytes + at, length - at);
 
 		if (next.is_character && weir__utf8_is_control(next.character))
-			return refuse_name(name, length, at, ": at ", ": a name has no control characters", at,
-					   ret_message);
+			return refuse_name(name, length, at, ": at ", ": a name must not contain control characters",
+					   at, ret_message);
 		at += next.length;
 	}
 	return WEIR_OK;

@@ -122,7 +122,7 @@ static int parse_period(const struct parser *parser, const struct word *word, ui
 	if (digits == 0)
 		number = 1;
 	if (__builtin_mul_overflow(number, period, &period) || __builtin_mul_overflow(times, period, ret_period))
-		return refuse(parser, word, "a period of more than 18446744073709551615 ns; use a shorter one");
+		return refuse(parser, word, "the period exceeds 18446744073709551615 ns; use a shorter one");
 	return WEIR_OK;
 }
 
@@ -267,7 +267,7 @@ static int parse_option(struct parser *parser, const struct word *name, struct w
 		    !(weir__option_words[i].algorithms & 1u << limit->algorithm))
 			continue;
 		if (*given & 1u << i)
-			return refuse(parser, name, "given twice; each option may come once");
+			return refuse(parser, name, "given twice; use each option at most once");
 		*given |= 1u << i;
 		if ((*given & burst_or_queue) == burst_or_queue)
 			return refuse(parser, name, "burst and queue exclude each other: burst polices, queue shapes");

@@ -18,12 +18,12 @@ const char *weir__percent_undo(const char *text, size_t length, char *ret_word, 
 			const int low = high >= 0 ? weir__hex_digit(text[i + 2]) : -1;
 
 			if (low < 0)
-				return "% is followed by two hexadecimal digits; % itself is %25";
+				return "% must be followed by two hexadecimal digits; write % itself as %25";
 			byte = 16 * high + low;
 			i += 2;
 		}
 		if (byte == 0)
-			return "there can be no NUL in it";
+			return "it contains a NUL byte";
 		if (n + 1 == size)
 			return weir__percent_too_long;
 		ret_word[n++] = (char)byte;

@@ -36,7 +36,7 @@ static int check(const struct weir_limit *limit, struct weir_message *ret_messag
 {
 	if ((unsigned)limit->algorithm > WEIR_SLIDING_COUNTER)
 		return refuse(ret_message, WEIR_ERR_LIMIT, "an algorithm", (uint64_t)limit->algorithm,
-			      "there are 0 to 4, see enum weir_algorithm");
+			      "use 0 to 4, see enum weir_algorithm");
 	if (limit->count == 0)
 		return refuse(ret_message, WEIR_ERR_LIMIT, "a count", 0, "a rate needs 1 or more");
 	if (limit->period == 0)
@@ -50,10 +50,10 @@ static int check(const struct weir_limit *limit, struct weir_message *ret_messag
 			      "it must divide the period in nanoseconds");
 	if (limit->segments > WEIR_SEGMENTS_MAX)
 		return refuse(ret_message, WEIR_ERR_MAXIMUM, "a number of segments", limit->segments,
-			      "at most 1048576 can be");
+			      "the maximum is 1048576");
 	if (limit->algorithm == WEIR_SLIDING_LOG && limit->count > WEIR_LOG_COUNT_MAX)
 		return refuse(ret_message, WEIR_ERR_MAXIMUM, "a count", limit->count,
-			      "a sliding_log remembers at most 4294967295; use sliding_counter");
+			      "a sliding_log counts at most 4294967295; use sliding_counter");
 	if (limit->segments > 1 && limit->algorithm != WEIR_SLIDING_COUNTER)
 		return refuse_option(ret_message, "segments", "sliding_counter");
 	if (limit->refill_interval && limit->algorithm != WEIR_TOKEN_BUCKET)

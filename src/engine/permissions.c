@@ -62,8 +62,8 @@ void weir__operation_explain_role(const struct weir__user *user, enum weir__oper
 	char needed[WEIR__ROLES_TEXT], has[WEIR__ROLES_TEXT];
 
 	if (user->prefix_length > 0 && is_of_all_tenants(operation)) {
-		(void)snprintf(ret_text, WEIR__ROLE_FAULT, "it is not for users with a key_prefix, and %s has %s",
-			       user->name, user->key_prefix);
+		(void)snprintf(ret_text, WEIR__ROLE_FAULT, "not for users with a key_prefix, and %s has %s", user->name,
+			       user->key_prefix);
 		return;
 	}
 	(void)weir__operation_write_roles(operation, " or ", needed);

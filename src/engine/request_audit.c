@@ -82,7 +82,7 @@ void weir__audit_auth_failure(const struct weir__context *context, const struct 
 	weir__audit_end(&line, context->log,
 			protocol == WEIR__PROTOCOL_HTTP ? "wrong token" :
 			claimed                         ? "wrong password" :
-							  "there is no such user");
+							  "unknown user");
 }
 
 void weir__audit_auth_limited(const struct weir__context *context, const struct weir__client *client,

@@ -108,7 +108,7 @@ int weir__guard_change_limit(struct weir_guard *guard, const char *plan, const s
 	bound = atomic_load(&guard->bound);
 	number = find_plan(bound, plan);
 	if (is_shared(change) && bound->policy->identity != identity) {
-		error = refuse(ret_message, WEIR_ERR_CHANGE, "another policy came into force meanwhile", NULL);
+		error = refuse(ret_message, WEIR_ERR_CHANGE, "another policy took effect in the meantime", NULL);
 	} else if (number == WEIR_POLICY_NO_PLAN) {
 		error = refuse(ret_message, WEIR_ERR_LIMIT, "the policy has no limit ", plan);
 	} else if (!is_shared(change) || change->version > version_of(bound, number)) {

@@ -60,7 +60,7 @@ static int add_given(struct weir_guard *guard, const struct weir_limit *store_re
 
 	if (n == WEIR_GUARD_GIVEN_MAX) {
 		why = weir__text_of_message(ret_message, 0);
-		weir__text_add(&why, "more than 64 different limits have come with requests; name them in the policy");
+		weir__text_add(&why, "more than 64 different inline limits; name them in the policy");
 		return WEIR_ERR_FULL;
 	}
 	(void)weir_limit_print(store_request, name + strlen(name));
@@ -144,7 +144,7 @@ static int make_claims(struct weir__guard_descriptors *check, const weir__room *
 	if (error == WEIR_OK && check->n_enforced > WEIR_TABLE_CLAIMS_MAX && !check->is_each) {
 		struct weir__text why = weir__text_of_message(ret_message, 0);
 
-		weir__text_add(&why, "more than 16 limits apply: so many are decided together at most");
+		weir__text_add(&why, "more than 16 limits apply to the request; make fewer apply");
 		return WEIR_ERR_LIMIT;
 	}
 	return error;

@@ -16,9 +16,8 @@ int weir__guard_add_prefix(const struct weir__guard_prefix *prefix, size_t *used
 
 	if (prefix->n + *length > prefix->size - *used) {
 		why = weir__text_of_message(ret_message, 0);
-		weir__text_add(
-			&why,
-			"the keys of the request do not fit, with the prefix of the user in front: use shorter ones");
+		weir__text_add(&why,
+			       "the keys of the request, with the user's key_prefix, are too long: use shorter ones");
 		return WEIR_ERR_FULL;
 	}
 	memcpy(to, prefix->at, prefix->n);

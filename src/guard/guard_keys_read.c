@@ -322,8 +322,7 @@ static void explain_keys(const struct weir_policy *policy, uint32_t plan, struct
 	if (limit)
 		explain_key(policy, limit, why);
 	else
-		weir__text_add(why,
-			       "the domain and the entries of a descriptor that it limits, as in domain=shop user=abc");
+		weir__text_add(why, "the domain and the entries of a descriptor, as in domain=shop user=abc");
 }
 
 enum { SHOWN = 40 };
@@ -337,7 +336,8 @@ static int refuse_key(const struct weir_policy *policy, uint32_t plan, struct we
 	(void)weir__key_text(text.at, text.n < SHOWN ? text.n : SHOWN, text.n, shown, sizeof(shown));
 	weir__text_add(&why, "\"");
 	weir__text_add(&why, shown);
-	weir__text_add(&why, is_full ? "\" is too long: all keys of a request have 16384 bytes" : "\" is none of @");
+	weir__text_add(&why, is_full ? "\" is too long: all keys of a request have at most 16384 bytes" :
+				       "\" is not a key of @");
 	if (is_full)
 		return WEIR_ERR_FULL;
 	weir__text_add(&why, policy->plans[plan].name);

@@ -153,7 +153,7 @@ int weir_guard_submit(struct weir_guard *guard, struct weir_submitter *submitter
 		return refuse(ret_message, error, weir_strerror(error));
 	if (guard->store ? guard->store != store : store->kind || store->table != guard->table)
 		return refuse(ret_message, WEIR_ERR_LIMIT,
-			      "the submitter belongs to another store: make it from the store of the guard");
+			      "the submitter belongs to another store: create it from the guard's store");
 	return (guard->store ? submit_to_store : submit_to_table)(guard, submitter, attributes, n, cost, done, context,
 								  ret_message);
 }

@@ -405,7 +405,7 @@ int weir_queue_init(void *memory, size_t size, const struct weir_limit *limit, c
 		return refuse(ret_message, WEIR_ERR_UNSUPPORTED,
 			      "a queue needs `leaky queue N`, as in 500/s leaky queue 1000");
 	if (limit->burst > places_max)
-		return refuse(ret_message, WEIR_ERR_MAXIMUM, "a queue has at most 1152921504606846975 places");
+		return refuse(ret_message, WEIR_ERR_MAXIMUM, "queue too long: use at most 1152921504606846975");
 	error = weir__argument_memory(memory, size, needed_size(limit->burst), WEIR_QUEUE_ALIGN, "queue", ret_message);
 	if (error != WEIR_OK)
 		return error;

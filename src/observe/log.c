@@ -471,7 +471,7 @@ static bool take(struct weir__log *log, struct weir__log_line *ret_line)
 	if (is_line || untold == 0)
 		return is_line;
 	(void)snprintf(text, sizeof(text),
-		       PREFIX "%llu lines of the log were left out, since they were not read in time",
+		       PREFIX "%llu log lines were dropped, because standard error was not read in time",
 		       (unsigned long long)untold);
 	make_sentence(ret_line, log->is_json, WEIR__LOG_WARNING, text, strlen(text));
 	close_line(ret_line);

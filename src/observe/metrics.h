@@ -30,10 +30,10 @@
 	X(DELAYED, "rate_limiter_delayed", COUNTER, "", "algorithm, service, limit", \
 	  "Decisions that allowed the request with a delay, by leaky buckets with a queue.") \
 	X(DELAY_SECONDS, "rate_limiter_delay_seconds", COUNTER, "seconds", "algorithm, service, limit", \
-	  "The sum of these delays.") \
+	  "The sum of the delays of delayed requests.") \
 	X(FILL, "rate_limiter_bucket_fill_ratio", GAUGE, "ratio", "algorithm, service, limit", \
-	  "What is left of a limit, as a share of its capacity, 0 (used up) to 1 (unused), for every algorithm: for one without a " \
-	  "key, now; for one with keys, or in a store, the mean over the decisions of the last 10 s, with no sample if there were " \
+	  "What is left of a limit, as a share of its capacity, 0 (used up) to 1 (full), for every algorithm. For a limit without a " \
+	  "key: now. For a limit with keys, or in a store: the mean over the decisions of the last 10 s, no sample if there were " \
 	  "none.") \
 	X(LEVEL, "rate_limiter_bucket_level_ratio", GAUGE, "ratio", "algorithm, service, limit", \
 	  "The water in a leaky bucket with its queue, as a share of its capacity, 0 (empty) to 1 (full): 1 minus the fill ratio.") \
@@ -42,45 +42,45 @@
 	X(SHARED, "rate_limiter_limit_shared", GAUGE, "", "algorithm, service, limit", \
 	  "1 for a limit without a key, whose bucket or window all requests share; other limits have no sample.") \
 	X(RATE, "rate_limiter_limit_units_per_second", GAUGE, "", "algorithm, service, limit", \
-	  "How much a key of the limit gets back per second.") \
+	  "How much of the limit a key regains per second.") \
 	X(DECISIONS, "rate_limiter_decisions", COUNTER, "", "result", \
 	  "Requests decided, each counted once however many limits apply: allowed, or rejected by an enforced limit.") \
 	X(UNMATCHED, "rate_limiter_unmatched", COUNTER, "", "", \
 	  "Requests that no limit of the policy applied to, perhaps because an attribute is misspelled or missing; mode: off counts " \
 	  "as a limit that applies.") \
 	X(UNMATCHED_REJECTED, "rate_limiter_unmatched_rejected", COUNTER, "", "", \
-	  "Those of them that were denied, because the policy says unmatched: deny.") \
+	  "Requests that no limit applied to and that were denied, because the policy says unmatched: deny.") \
 	X(LIMITS_LEFT_OUT, "rate_limiter_limits_left_out", GAUGE, "", "", \
 	  "Limits and overrides of the policy without series here, because there are more than 1000 or their names are too long.") \
 	X(DECISION_SECONDS, "rate_limiter_decision_duration_seconds", HISTOGRAM, "seconds", "", \
 	  "How long decisions by the table took; one call of 16 is timed.") \
 	X(REQUEST_SECONDS, "rate_limiter_request_duration_seconds", HISTOGRAM, "seconds", "throttled", \
-	  "Time from when the kernel reported a request until the answer was written; throttled: denied, delayed or made to wait.") \
+	  "Time from when the kernel reported a request until the reply was written; throttled: denied, delayed or made to wait.") \
 	X(WAIT_SECONDS, "rate_limiter_wait_duration_seconds", HISTOGRAM, "seconds", "", \
-	  "How long requests waited at the server for a limit: those of WAIT, wait and a policy's wait that had to.") \
-	X(WAITING, "rate_limiter_requests_waiting", GAUGE, "", "", "Requests that wait at the server for a limit.") \
+	  "How long requests waited at the server for a limit, by WAIT, wait or the policy's wait.") \
+	X(WAITING, "rate_limiter_requests_waiting", GAUGE, "", "", "Requests that are waiting at the server for a limit.") \
 	X(WAITS_REFUSED, "rate_limiter_waits_refused", COUNTER, "", "", \
-	  "Requests that could not wait, because 4096 of their worker waited already: BUSY over RESP, 503 over HTTP.") \
+	  "Requests that could not wait, because 4096 requests of their worker were waiting: BUSY over RESP, 503 over HTTP.") \
 	X(CONNECTIONS, "rate_limiter_connections", GAUGE, "", "protocol", "Open connections.") \
 	X(CONNECTIONS_MOST, "rate_limiter_connections_limit", GAUGE, "", "", \
 	  "The most connections that may be open, over RESP and HTTP together: the setting connections times the workers.") \
 	X(ACCEPT_PAUSES, "rate_limiter_accept_pauses", COUNTER, "", "reason", \
-	  "How often a new connection had to wait to be accepted, for 100 ms or until another one was closed: connections, all " \
-	  "workers had as many as they may; kernel, it had no descriptor or memory for one more.") \
+	  "How often a new connection had to wait to be accepted, for 100 ms or until another was closed: connections, all " \
+	  "workers had reached the setting connections; kernel, it had no file descriptor or memory left.") \
 	X(CONNECTIONS_CLOSED, "rate_limiter_connections_closed", COUNTER, "", "reason", \
 	  "Connections that the server closed to protect itself: memory, one of the largest when all clients of a worker took more " \
 	  "than client_memory; slow_reader, it read its replies too slowly; late, a request or the authentication was not " \
-	  "complete in time; unauthenticated, it had not authenticated and too much of it waited; address, its address had as many " \
+	  "complete in time; unauthenticated, it had not authenticated and sent too much; address, its address had as many " \
 	  "as connections_per_address allows.") \
 	X(CLIENT_MEMORY, "rate_limiter_client_memory_bytes", GAUGE, "bytes", "", \
-	  "Memory of all clients: requests and replies that wait.") \
+	  "Memory of all clients: buffered requests and replies.") \
 	X(CLIENT_MEMORY_MOST, "rate_limiter_client_memory_limit_bytes", GAUGE, "bytes", "", \
-	  "The most that it may be: the setting client_memory times the workers.") \
+	  "The maximum of rate_limiter_client_memory_bytes: the setting client_memory times the workers.") \
 	X(IN_FLIGHT, "rate_limiter_requests_in_flight", GAUGE, "", "", \
-	  "Requests that wait for a store, for WAIT or for a policy to be read.") \
+	  "Requests that are waiting for a store, for WAIT or for a policy to be read.") \
 	X(OVERFLOWS, "rate_limiter_requests_overflow", COUNTER, "", "", \
 	  "Requests decided without the store because 16384 of their worker were in flight.") \
-	X(REPLIES, "rate_limiter_responses", COUNTER, "", "protocol", "Requests answered, of any kind.") \
+	X(REPLIES, "rate_limiter_responses", COUNTER, "", "protocol", "Replies and responses sent.") \
 	X(AUTH_FAILURES, "rate_limiter_auth_failures", COUNTER, "", "protocol", \
 	  "Attempts with a wrong user name, password or token.") \
 	X(AUTH_LIMITED, "rate_limiter_auth_limited", COUNTER, "", "protocol", \
@@ -92,20 +92,20 @@
 	X(TABLE_EVICTED, "rate_limiter_table_evicted", COUNTER, "", "", \
 	  "Keys that were evicted while part of their limit was in use.") \
 	X(TABLE_FOLDED, "rate_limiter_table_folded", COUNTER, "", "", \
-	  "Times that the arena was full, so that a key gave up when it was used and kept how much: it may be denied too much.") \
+	  "Times that the arena was full and a key kept only its usage, not the times: it may be denied too much.") \
 	X(TABLE_PLANS_LOST, "rate_limiter_table_plans_lost", COUNTER, "", "", \
-	  "Earlier forms of changed limits that were forgotten while keys may have been in use under them.") \
+	  "Earlier versions of changed limits that were dropped while keys may still have used them.") \
 	X(TABLE_DAMAGED, "rate_limiter_table_damaged", COUNTER, "", "part", \
 	  "Parts of the table's file that were found damaged when it was opened, and started over: pages, slots, limits, or " \
-	  "fields, which are counters, words of the header and earlier forms of limits.") \
+	  "fields, which are counters, words of the header and earlier versions of limits.") \
 	X(TABLE_TRUNCATIONS, "rate_limiter_table_truncations", COUNTER, "", "", \
 	  "How often the table's file was truncated while this server used it. Keys in the lost part started over.") \
 	X(TABLE_DETACHED, "rate_limiter_table_detached", GAUGE, "", "", \
 	  "1 if the table has lost its file or shared memory, because that was removed or could not be extended after a " \
-	  "truncation, else 0. What this server decides is then lost when it ends.") \
+	  "truncation, else 0. The server's state is then lost when it exits.") \
 	X(ARENA_BYTES, "rate_limiter_arena_bytes", GAUGE, "bytes", "", \
 	  "Memory for the events of sliding logs and sub-windows: the setting arena.") \
-	X(ARENA_USED, "rate_limiter_arena_used_bytes", GAUGE, "bytes", "", "How much of it keys use.") \
+	X(ARENA_USED, "rate_limiter_arena_used_bytes", GAUGE, "bytes", "", "How much of the arena is in use.") \
 	X(POLICY_LIMITS, "rate_limiter_policy_limits", GAUGE, "", "", "Limits of the policy.") \
 	X(POLICY_CHANGES, "rate_limiter_policy_changes", COUNTER, "", "", \
 	  "New versions of the policy that took effect, after the first.") \
@@ -114,15 +114,15 @@
 	X(POLICY_REFUSED, "rate_limiter_policy_refused", GAUGE, "", "", \
 	  "1 if the latest version of the policy has errors, so that an earlier one is still in force, else 0.") \
 	X(POLICY_LOADED, "rate_limiter_policy_loaded_timestamp_seconds", GAUGE, "seconds", "", \
-	  "When the policy took effect, in seconds of Unix time.") \
-	X(HOLDS, "rate_limiter_holds", GAUGE, "", "", "Holds that the server remembers.") \
+	  "When the policy took effect, as a Unix time in seconds.") \
+	X(HOLDS, "rate_limiter_holds", GAUGE, "", "", "Holds in the server's memory.") \
 	X(SPANS_SENT, "rate_limiter_spans_sent", COUNTER, "", "", "Spans that the trace collector accepted.") \
 	X(SPANS_DROPPED, "rate_limiter_spans_dropped", COUNTER, "", "", \
 	  "Spans lost because the buffer was full or the collector did not accept them.") \
 	X(REJECTIONS_LEFT_OUT, "rate_limiter_log_rejections_left_out", COUNTER, "", "", \
 	  "Log lines for rejections dropped because of log_rejections_limit.") \
 	X(LOG_LEFT_OUT, "rate_limiter_log_lines_left_out", COUNTER, "", "", \
-	  "Log lines dropped because standard error did not take them in time.") \
+	  "Log lines dropped because standard error was not read in time.") \
 	X(STORE_UP, "rate_limiter_store_up", GAUGE, "", "", "1 if the store decides, else 0.") \
 	X(STORE_BREAKER, "rate_limiter_store_breaker", GAUGE, "", "state", "1 for the state of the circuit breaker, 0 for the others.") \
 	X(STORE_DECISIONS, "rate_limiter_store_decisions", COUNTER, "", "outcome", \
@@ -131,7 +131,7 @@
 	  "Requests that the store did not decide, by reason: slow (connected, but no reply within the budget), gone (not connected) or refused (an error as the reply).") \
 	X(STORE_NODES, "rate_limiter_store_nodes", GAUGE, "", "", "Servers that use the store, including this one.") \
 	X(STORE_CALLS, "rate_limiter_store_calls", COUNTER, "", "", "Calls of the script in the store.") \
-	X(STORE_REQUESTS, "rate_limiter_store_requests", COUNTER, "", "", "Requests in these calls.") \
+	X(STORE_REQUESTS, "rate_limiter_store_requests", COUNTER, "", "", "Requests in calls of the script.") \
 	X(STORE_SCRIPT_RELOADS, "rate_limiter_store_script_reloads", COUNTER, "", "", \
 	  "How often the script was missing in the store and was loaded again.") \
 	X(STORE_FAILOVERS, "rate_limiter_store_failovers", COUNTER, "", "", "How often the store moved to another Redis server.") \
@@ -142,15 +142,15 @@
 	X(STORE_DEFERRED_CHARGED, "rate_limiter_store_deferred_charged", COUNTER, "", "", "Units allowed here and charged in the store later.") \
 	X(STORE_DEFERRED_EXCESS, "rate_limiter_store_deferred_excess", COUNTER, "", "", "Units allowed here beyond what the limit had left in the store.") \
 	X(STORE_DEFERRED_UNCERTAIN, "rate_limiter_store_deferred_uncertain", COUNTER, "", "", \
-	  "Units sent to be charged in the store for which no answer came; they are not sent again.") \
+	  "Units sent to be charged in the store without a reply; they are not sent again.") \
 	X(STORE_DEFERRED_DROPPED, "rate_limiter_store_deferred_dropped", COUNTER, "", "", \
-	  "Units that there was no room to remember; they are not charged in the store.") \
+	  "Units that exceeded deferred_memory; they are not charged in the store.") \
 	X(STORE_SECONDS, "rate_limiter_store_decision_duration_seconds", HISTOGRAM, "seconds", "", \
 	  "How long the store took to decide a request.") \
 	X(PROCESS_CPU, "process_cpu_seconds", COUNTER, "seconds", "", "CPU time used by all threads of the server.") \
 	X(PROCESS_MEMORY, "process_resident_memory_bytes", GAUGE, "bytes", "", "Resident memory of the server.") \
 	X(PROCESS_START, "process_start_time_seconds", GAUGE, "seconds", "", \
-	  "When the server started, in seconds of Unix time.") \
+	  "When the server started, as a Unix time in seconds.") \
 	X(BUILD, "rate_limiter_build", INFO, "", "version, service", "The version of Weir and the name of the service; always 1.")
 /* clang-format on */
 

@@ -67,15 +67,15 @@ static bool has_part(CURLU *url, CURLUPart part)
 static const char *fault_in(CURLU *url, const char *text)
 {
 	if (strncmp(text, "http://", 7) != 0 && strncmp(text, "https://", 8) != 0)
-		return "it begins with neither http:// nor https://; " RIGHT_URL;
+		return "unknown scheme; " RIGHT_URL;
 	if (url == NULL)
 		return "no memory";
 	if (curl_url_set(url, CURLUPART_URL, text, 0) != CURLUE_OK)
 		return "not a URL; " RIGHT_URL;
 	if (has_part(url, CURLUPART_USER) || has_part(url, CURLUPART_PASSWORD))
-		return "a user or password in it would be shown to others; use a URL without, such as that of a collector "
+		return "a user or password in it would be shown to others; use a URL without, such as a collector "
 		       "on this machine, http://localhost:4318/v1/traces";
-	return has_part(url, CURLUPART_FRAGMENT) ? "what is behind # is never sent; " RIGHT_URL : NULL;
+	return has_part(url, CURLUPART_FRAGMENT) ? "a URL with # is not supported; " RIGHT_URL : NULL;
 }
 
 int weir__span_exporter_check(const char *url, struct weir_message *ret_message)
@@ -184,10 +184,10 @@ static enum outcome outcome_of(long status)
 static void tell(struct weir__span_exporter *traces, enum outcome outcome, const char *why)
 {
 	if (outcome != TAKEN && !traces->is_lost)
-		weir__log_say(traces->log, WEIR__LOG_WARNING, "%s: %s; spans that it does not take are dropped",
+		weir__log_say(traces->log, WEIR__LOG_WARNING, "%s: %s; dropping spans that it does not accept",
 			      traces->url, why);
 	else if (outcome == TAKEN && traces->is_lost)
-		weir__log_say(traces->log, WEIR__LOG_INFO, "%s: takes spans again", traces->url);
+		weir__log_say(traces->log, WEIR__LOG_INFO, "%s: accepts spans again", traces->url);
 	traces->is_lost = outcome != TAKEN;
 }
 

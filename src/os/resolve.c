@@ -109,7 +109,7 @@ int weir__resolve_new(const char *host, uint16_t port, struct weir__loop *loop, 
 	(void)snprintf(resolve->port, sizeof(resolve->port), "%u", port);
 	if (strlen(host) >= HOST_SIZE) {
 		resolve->is_over = true;
-		resolve->why = "no name is that long";
+		resolve->why = "the name is too long";
 	} else if (look_up(resolve, AI_NUMERICHOST) == 0) {
 		resolve->is_over = true;
 	} else {

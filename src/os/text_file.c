@@ -132,7 +132,7 @@ int weir__text_file_replace(const char *path, unsigned mode, const char *text, s
 
 const char *weir__text_file_error(int error)
 {
-	return error == ENXIO ? "it is not a regular file; use one, or a link to one" : strerror(error);
+	return error == ENXIO ? "not a regular file; use a file, or a link to one" : strerror(error);
 }
 
 int weir__text_file_read(const char *path, size_t most, char **ret_text, size_t *ret_length)

@@ -90,7 +90,7 @@ static const char *reason(void)
 							    ERR_reason_error_string(error);
 
 	ERR_clear_error();
-	return error == 0 ? "no reason is known" : words ? words : "an error without words";
+	return error == 0 ? "unknown reason" : words ? words : "an error without a message";
 }
 
 static int refuse(const char *what, const char *file, char ret_why[WEIR__TLS_WHY_SIZE])
@@ -128,14 +128,14 @@ static int load_authorities(SSL_CTX *ssl, const char *ca, char ret_why[WEIR__TLS
 
 static int load_certificate(SSL_CTX *ssl, const struct weir__tls_files *files, char ret_why[WEIR__TLS_WHY_SIZE])
 {
-	static const char key_words[] = "the key, which must be without a password,";
+	static const char key_words[] = "the key, which must not have a password,";
 	const char *const key = is_given(files->key) ? files->key : files->certificate;
 
 	if (!is_given(files->certificate)) {
 		if (!is_given(files->key))
 			return 0;
-		(void)snprintf(ret_why, WEIR__TLS_WHY_SIZE, "the key %s has no certificate: give its file, too",
-			       files->key);
+		(void)snprintf(ret_why, WEIR__TLS_WHY_SIZE,
+			       "the key %s has no certificate: set the certificate file, too", files->key);
 		return EINVAL;
 	}
 	if (check_file("the certificate", files->certificate, ret_why) != 0 || check_file(key_words, key, ret_why) != 0)
@@ -250,15 +250,15 @@ static void explain(struct weir__tls *tls, int error)
 
 	tls->is_over = true;
 	if (verified != X509_V_OK && SSL_get_verify_mode(tls->ssl) != SSL_VERIFY_NONE)
-		(void)snprintf(tls->why, sizeof(tls->why), "TLS: no certificate to be trusted for %.100s: %s",
-			       tls->name, X509_verify_cert_error_string(verified));
+		(void)snprintf(tls->why, sizeof(tls->why), "TLS: certificate not trusted for %.100s: %s", tls->name,
+			       X509_verify_cert_error_string(verified));
 	else if (error == SSL_ERROR_SSL)
 		(void)snprintf(tls->why, sizeof(tls->why), "TLS: %s", reason());
 	else
 		(void)snprintf(tls->why, sizeof(tls->why), "TLS: the connection was closed%s",
 			       tls->has_read || !SSL_is_init_finished(tls->ssl) ?
 				       "" :
-				       " right after the handshake: perhaps a certificate of the client is wanted");
+				       " right after the handshake: the server may require a client certificate");
 	ERR_clear_error();
 }
 

@@ -80,11 +80,11 @@ static bool is_convertible(const struct weir_limit *before, const struct weir_li
 static const char *why_anew(const struct weir_limit *before, const struct weir_limit *after)
 {
 	if (before->algorithm != after->algorithm)
-		return "the algorithm differs";
+		return "the algorithm changed";
 	if (before->period != after->period && before->algorithm != WEIR_TOKEN_BUCKET &&
 	    before->algorithm != WEIR_LEAKY_BUCKET)
-		return "the period of the window differs";
-	return "options of the algorithm differ";
+		return "the period of the window changed";
+	return "options of the algorithm changed";
 }
 
 /* --- keys --------------------------------------------------------------------------------------------------------- */
@@ -191,7 +191,7 @@ static void compare_plans(const struct weir_policy *before, uint32_t old_plan, c
 									WEIR__FATE_REMOVED;
 	} else if (!is_same_key(before, old_plan, after, plan)) {
 		difference->fate = WEIR__FATE_ANEW;
-		difference->why = "the key has other parts";
+		difference->why = "the parts of the key changed";
 	} else if (strcmp(difference->before, difference->after) == 0) {
 		difference->fate = WEIR__FATE_KEPT;
 	} else if (is_convertible(&a->limit, &b->limit)) {
@@ -263,11 +263,11 @@ void weir__policy_difference_write(const struct weir__policy_difference *differe
 		length = snprintf(ret_text, size, "%s: kept: %s", difference->name, after);
 		break;
 	case WEIR__FATE_CONVERTED:
-		length = snprintf(ret_text, size, "%s: converted, keys keep what they have used: %s, before %s",
+		length = snprintf(ret_text, size, "%s: converted, keys keep their usage: %s, before %s",
 				  difference->name, after, before);
 		break;
 	case WEIR__FATE_ANEW:
-		length = snprintf(ret_text, size, "%s: keys start anew, since %s: %s, before %s", difference->name,
+		length = snprintf(ret_text, size, "%s: keys start over, because %s: %s, before %s", difference->name,
 				  difference->why, after, before);
 		break;
 	case WEIR__FATE_ADDED:
@@ -278,6 +278,6 @@ void weir__policy_difference_write(const struct weir__policy_difference *differe
 	}
 	if (difference->rows > 0)
 		(void)snprintf(ret_text + length, size - (size_t)length,
-			       "; keys of %" PRIu64 " CSV rows start anew, since the limit of the row differs",
+			       "; keys of %" PRIu64 " CSV rows start over, because the limit of the row changed",
 			       difference->rows);
 }

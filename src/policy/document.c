@@ -34,7 +34,7 @@ static struct weir__mark mark_of(yaml_mark_t mark)
 
 static void refuse_size(struct reading *reading, struct weir__mark at)
 {
-	weir__diagnostics_add(reading->diagnostics, at, "the file is too large for the memory that it may take");
+	weir__diagnostics_add(reading->diagnostics, at, "the file is too large");
 	reading->is_over = reading->is_broken = true;
 }
 
@@ -97,7 +97,7 @@ static void add_key(struct reading *reading, struct level *level, struct weir__n
 	struct weir__mark first;
 
 	if (node->kind != WEIR__NODE_TEXT) {
-		weir__diagnostics_add(reading->diagnostics, node->at, "%s as a key; a key is a text",
+		weir__diagnostics_add(reading->diagnostics, node->at, "found %s as a key; a key must be a string",
 				      weir__node_kind_words(node));
 		reading->is_over = reading->is_broken = true;
 		return;
@@ -106,8 +106,8 @@ static void add_key(struct reading *reading, struct level *level, struct weir__n
 		weir__diagnostics_add(reading->diagnostics, node->at, "more than %d keys in one map", MEMBERS_MOST);
 		reading->is_over = reading->is_broken = true;
 	} else if (find_key(reading, level, node->text, &first)) {
-		weir__diagnostics_add(reading->diagnostics, node->at, "'%s' again; it was given in line %u",
-				      node->text.at, first.line);
+		weir__diagnostics_add(reading->diagnostics, node->at,
+				      "duplicate key '%s'; it was first given in line %u", node->text.at, first.line);
 	} else if (level->chains) {
 		add_to_chain(level, node);
 	}
@@ -146,8 +146,7 @@ static void begin(struct reading *reading, const yaml_event_t *event, enum weir_
 	if (node == NULL)
 		return;
 	if (reading->depth == DEPTH_MOST) {
-		weir__diagnostics_add(reading->diagnostics, node->at, "more than %d lists and maps in one another",
-				      DEPTH_MOST);
+		weir__diagnostics_add(reading->diagnostics, node->at, "more than %d nested lists and maps", DEPTH_MOST);
 		reading->is_over = reading->is_broken = true;
 		return;
 	}
@@ -167,14 +166,15 @@ static void add_text(struct reading *reading, const yaml_event_t *event)
 	if (node->text.at == NULL)
 		refuse_size(reading, node->at);
 	else if (memchr(value, '\0', event->data.scalar.length))
-		weir__diagnostics_add(reading->diagnostics, node->at, "a text with a NUL in it");
+		weir__diagnostics_add(reading->diagnostics, node->at, "a string with a NUL byte");
 	if (!reading->is_over)
 		add_node(reading, node);
 }
 
 static void refuse(struct reading *reading, yaml_mark_t at, const char *what)
 {
-	weir__diagnostics_add(reading->diagnostics, mark_of(at), "%s: not used here; write it out", what);
+	weir__diagnostics_add(reading->diagnostics, mark_of(at),
+			      "found %s, which is not supported; write the value out", what);
 	reading->is_over = reading->is_broken = true;
 }
 
@@ -187,7 +187,7 @@ static void take_event(struct reading *reading, const yaml_event_t *event)
 	case YAML_DOCUMENT_START_EVENT:
 		if (reading->root) {
 			weir__diagnostics_add(reading->diagnostics, mark_of(event->start_mark),
-					      "a second document; a file has one");
+					      "found a second YAML document; a file has one");
 			reading->is_over = reading->is_broken = true;
 		}
 		break;
@@ -289,6 +289,6 @@ const char *weir__node_kind_words(const struct weir__node *node)
 	case WEIR__NODE_MAP:
 		return "a map";
 	default:
-		return "a text";
+		return "a string";
 	}
 }

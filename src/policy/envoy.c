@@ -179,12 +179,12 @@ static int match_one(const struct weir_policy *policy, uint32_t domain, const st
 	*claim = (struct weir_descriptor_claim){ .plan = WEIR_POLICY_NO_PLAN };
 	*ret_node = WEIR__ENVOY_NONE;
 	if (descriptor->unit > WEIR_UNIT_WEEK)
-		return refuse(ret_message, WEIR_ERR_LIMIT, "a limit that comes with a request has a unit: 1 to 7");
+		return refuse(ret_message, WEIR_ERR_LIMIT, "an inline limit needs a unit, 1 to 7");
 	if (domain == WEIR__ENVOY_NONE || descriptor->n == 0)
 		return WEIR_OK;
 	if (!walk(envoy, domain, descriptor, room, ret_node))
 		return refuse(ret_message, WEIR_ERR_LIMIT,
-			      "descriptors are too long: all keys of a request have 16384 bytes");
+			      "descriptors are too long: all keys of a request have at most 16384 bytes");
 	node = *ret_node == WEIR__ENVOY_NONE ? NULL : &envoy->nodes[*ret_node];
 	if (descriptor->unit != WEIR_UNIT_NONE) {
 		claim->limit = weir__envoy_limit(envoy->options, descriptor->unit, descriptor->requests_per_unit,
@@ -240,11 +240,11 @@ static int check_request(const struct weir_policy *policy, size_t domain_length,
 {
 	if (policy->envoy == NULL)
 		return refuse(ret_message, WEIR_ERR_UNSUPPORTED,
-			      "the policy is of Weir's own form, which has no domains; ask it with attributes");
+			      "the policy is in Weir's format, which has no domains; send attributes");
 	if (domain_length == 0)
-		return refuse(ret_message, WEIR_ERR_LIMIT, "the domain is empty; a request says which it is for");
+		return refuse(ret_message, WEIR_ERR_LIMIT, "the domain is empty; name the domain in the request");
 	if (n == 0 || n > WEIR_DESCRIPTORS_MAX)
-		return refuse(ret_message, WEIR_ERR_LIMIT, "a request has 1 to 64 descriptors");
+		return refuse(ret_message, WEIR_ERR_LIMIT, "wrong number of descriptors; use 1 to 64");
 	return WEIR_OK;
 }
 
@@ -297,8 +297,7 @@ bool weir__envoy_split(const struct weir_attribute *attributes, size_t n, struct
 	return ret_domain->n > 0;
 }
 
-const char weir__envoy_request[] =
-	"a request to this policy says its domain, as in domain=NAME, and has at most 64 attributes besides";
+const char weir__envoy_request[] = "this policy is in Envoy's format; send domain=NAME and at most 64 other attributes";
 
 /* The request has only one descriptor, so a quota counts as a limit. */
 int weir__envoy_match(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,

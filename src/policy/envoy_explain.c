@@ -29,7 +29,7 @@ static void explain_limit(const struct weir_policy *policy, const struct weir__e
 	char text[WEIR_LIMIT_TEXT_MAX];
 
 	if (node->plan == WEIR__NO_PLAN) {
-		(void)snprintf(line, LINE, "no limit applies: the last one has none, and others are of another depth");
+		(void)snprintf(line, LINE, "no limit applies: this descriptor has no rate_limit");
 		return;
 	}
 	plan = &policy->plans[node->plan];
@@ -41,7 +41,7 @@ static void explain_limit(const struct weir_policy *policy, const struct weir__e
 		       plan->is_unlimited ? "unlimited" :
 		       plan->is_closed    ? "nothing is allowed" :
 					    text,
-		       node->is_shared ? ", one for all that fit the pattern" : "");
+		       node->is_shared ? ", one for all that match the pattern" : "");
 }
 
 static void explain_level(const struct weir__envoy *envoy, uint32_t found, const struct weir_attribute *entry,
@@ -74,7 +74,7 @@ void weir__envoy_explain(const struct weir_policy *policy, const struct weir_att
 	}
 	at = weir__envoy_find(envoy, WEIR__ENVOY_NONE, domain);
 	if (at == WEIR__ENVOY_NONE) {
-		(void)snprintf(line, sizeof(line), "%s: there is no such domain: no limit applies",
+		(void)snprintf(line, sizeof(line), "%s: unknown domain: no limit applies",
 			       shown(name, domain.at, domain.n));
 		report(context, line);
 		return;

@@ -64,7 +64,7 @@ static int load_folder(struct weir__policy_reading *reading, const char *folder,
 	}
 	if (files.n == 0)
 		weir__diagnostics_add(reading->diagnostics, (struct weir__mark){ 0, 0 },
-				      "no file in it ends with .yaml or .yml: each would be a domain");
+				      "no .yaml or .yml file found; add one for each domain");
 	error = load_each(reading, folder, &files, options);
 	weir__folder_free(&files);
 	return error;

@@ -77,7 +77,7 @@ static bool read_bool(const struct weir__policy_reading *reading, const struct w
 		return false;
 	if (is_word(node, yes))
 		return true;
-	weir__diagnostics_add(reading->diagnostics, node->at, "%s is true or false", key);
+	weir__diagnostics_add(reading->diagnostics, node->at, "invalid %s; use true or false", key);
 	return false;
 }
 
@@ -100,7 +100,7 @@ static uint64_t read_requests(const struct weir__policy_reading *reading, const 
 	}
 	if (!is_number)
 		weir__diagnostics_add(reading->diagnostics, node->at,
-				      "requests_per_unit is a whole number, 0 to 4294967295");
+				      "invalid requests_per_unit; use a whole number, 0 to 4294967295");
 	else if (number > WEIR_TABLE_COUNT_MAX)
 		weir__diagnostics_add(
 			reading->diagnostics, node->at,
@@ -119,7 +119,8 @@ static const struct weir__node *read_list(const struct weir__policy_reading *rea
 		return NULL;
 	if (node->kind == WEIR__NODE_LIST)
 		return node->members;
-	weir__diagnostics_add(reading->diagnostics, node->at, "%s; %s is a list", weir__node_kind_words(node), key);
+	weir__diagnostics_add(reading->diagnostics, node->at, "found %s; %s must be a list",
+			      weir__node_kind_words(node), key);
 	return NULL;
 }
 
@@ -144,7 +145,7 @@ static void check_keys(struct weir__diagnostics *diagnostics, const struct weir_
 					    "metadata",
 					    NULL };
 
-	(void)weir__node_check_keys(diagnostics, map, "a configuration of Envoy's", keys);
+	(void)weir__node_check_keys(diagnostics, map, "an Envoy configuration", keys);
 	for (const struct weir__node *value = map->members; value; value = value->next) {
 		if (weir__slice_is(value->key->text, "metadata")) /* any value: Weir does not use it */
 			continue;
@@ -155,7 +156,7 @@ static void check_keys(struct weir__diagnostics *diagnostics, const struct weir_
 			if (item->kind == WEIR__NODE_MAP)
 				check_keys(diagnostics, item);
 			else
-				weir__diagnostics_add(diagnostics, item->at, "%s; lists have maps in them",
+				weir__diagnostics_add(diagnostics, item->at, "found %s; lists must contain maps",
 						      weir__node_kind_words(item));
 	}
 }
@@ -183,7 +184,7 @@ static void read_replaces(const struct weir__policy_reading *reading, const stru
 	const uint32_t n = first ? member(map, "replaces")->n : 0;
 
 	if (n > WEIR__ENVOY_REPLACES_MAX) {
-		weir__diagnostics_add(reading->diagnostics, first->at, "a limit replaces at most %d others",
+		weir__diagnostics_add(reading->diagnostics, first->at, "too many limits to replace; use at most %d",
 				      WEIR__ENVOY_REPLACES_MAX);
 		return;
 	}
@@ -200,7 +201,7 @@ static void read_replaces(const struct weir__policy_reading *reading, const stru
 		name = read_text(reading, node, "name");
 		if (name.n == 0)
 			weir__diagnostics_add(reading->diagnostics, node->at,
-					      "what is replaced has a name: {name: NAME}");
+					      "an item of replaces needs a name; use {name: NAME}");
 		else if (weir__slice_equal(name, to->limit_name))
 			weir__diagnostics_add(reading->diagnostics, node->at, "'%s' replaces itself", name.at);
 		else
@@ -264,11 +265,10 @@ static void read_limit(struct weir__policy_reading *reading, const struct weir__
 					 .local = WEIR_POLICY_NO_PLAN };
 
 	if (plan.is_unlimited && unit != WEIR_UNIT_NONE)
-		weir__diagnostics_add(reading->diagnostics, at->at,
-				      "a unit, and unlimited: what is unlimited has no unit");
+		weir__diagnostics_add(reading->diagnostics, at->at, "unit and unlimited are both set; remove one");
 	else if (!plan.is_unlimited && unit == WEIR_UNIT_NONE)
 		weir__diagnostics_add(reading->diagnostics, at ? at->at : map->at,
-				      "unit '%s'; it is second, minute, hour, day, week, month or year", word.at);
+				      "unknown unit '%s'; use second, minute, hour, day, week, month or year", word.at);
 	to->limit_name = weir__pool_copy(&reading->policy->pool, read_text(reading, map, "name"));
 	to->is_named = to->limit_name.n > 0;
 	read_replaces(reading, map, to);
@@ -284,8 +284,8 @@ static void read_limit(struct weir__policy_reading *reading, const struct weir__
 static void refuse_again(const struct weir__policy_reading *reading, const struct weir__envoy_node *before,
 			 struct weir__mark at, const char *what)
 {
-	weir__diagnostics_add(reading->diagnostics, at, "%s '%s' again; it was given in %s:%u", what, before->name.at,
-			      before->file, before->at.line);
+	weir__diagnostics_add(reading->diagnostics, at, "duplicate %s '%s'; it was first given in %s:%u", what,
+			      before->name.at, before->file, before->at.line);
 }
 
 /* Returns KEY_VALUE, or KEY without a value. .at NULL: no memory. */
@@ -356,14 +356,14 @@ static void read_descriptor(struct weir__policy_reading *reading, const struct w
 	if (key.n == 0) {
 		if (member(map, "key") == NULL ||
 		    member(map, "key")->kind == WEIR__NODE_TEXT) /* otherwise it was reported */
-			weir__diagnostics_add(reading->diagnostics, map->at, "a descriptor has a key: key: NAME");
+			weir__diagnostics_add(reading->diagnostics, map->at, "a descriptor needs a key; use key: NAME");
 		return;
 	}
 	if (is_shared && !is_pattern)
 		weir__diagnostics_add(reading->diagnostics, map->at,
-				      "share_threshold, but '%s' is no pattern: only a value with a '*' is shared",
+				      "share_threshold needs a pattern, and '%s' is not one; use a value with a '*'",
 				      value.at);
-	number = add_node(reading, parent, name_of(reading, key, value), map->at, "the descriptor");
+	number = add_node(reading, parent, name_of(reading, key, value), map->at, "descriptor");
 	if (number == WEIR__ENVOY_NONE)
 		return;
 	node = &reading->policy->envoy->nodes[number];
@@ -377,7 +377,7 @@ static void read_descriptor(struct weir__policy_reading *reading, const struct w
 	if (limit && limit->kind == WEIR__NODE_MAP)
 		read_limit(reading, limit, number);
 	else if (limit)
-		weir__diagnostics_add(reading->diagnostics, limit->at, "%s; rate_limit is a map",
+		weir__diagnostics_add(reading->diagnostics, limit->at, "found %s; rate_limit must be a map",
 				      weir__node_kind_words(limit));
 	read_descriptors(reading, map, number);
 }
@@ -405,7 +405,7 @@ void weir__envoy_read(struct weir__policy_reading *reading, const struct weir__n
 
 	if (root->kind != WEIR__NODE_MAP) {
 		weir__diagnostics_add(reading->diagnostics, root->at,
-				      "%s; a configuration of Envoy's is a map with a domain in it",
+				      "found %s; an Envoy configuration must be a map with a domain",
 				      weir__node_kind_words(root));
 		return;
 	}
@@ -422,18 +422,19 @@ void weir__envoy_read(struct weir__policy_reading *reading, const struct weir__n
 	if (weir__node_member(root, "unmatched"))
 		weir__diagnostics_add(
 			reading->diagnostics, weir__node_member(root, "unmatched")->at,
-			"unmatched is for policies of Weir's own: in Envoy's form, requests without a limit are "
+			"unmatched is not supported in Envoy's format, where requests without a limit are "
 			"allowed");
 	domain = read_text(reading, root, "domain");
 	if (domain.n == 0) {
-		weir__diagnostics_add(reading->diagnostics, root->at, "a file has a domain at its top: domain: NAME");
+		weir__diagnostics_add(reading->diagnostics, root->at,
+				      "the file needs a domain at the top level; use domain: NAME");
 		return;
 	}
 	number = options & WEIR_ENVOY_MERGE_DOMAINS ? weir__envoy_find(policy->envoy, WEIR__ENVOY_NONE, domain) :
 						      WEIR__ENVOY_NONE;
 	if (number == WEIR__ENVOY_NONE)
 		number = add_node(reading, WEIR__ENVOY_NONE, weir__pool_copy(&policy->pool, domain), root->at,
-				  "the domain");
+				  "domain");
 	if (number != WEIR__ENVOY_NONE)
 		read_descriptors(reading, root, number);
 }

@@ -84,7 +84,7 @@ static void print_store(const struct weir_policy *policy, const struct weir_poli
 		(void)snprintf(budget, sizeof(budget), ", waits %llums for the store",
 			       (unsigned long long)plan->store_budget / 1000000);
 	if (plan->wait > 0)
-		(void)snprintf(wait, sizeof(wait), ", waits up to %llums for its turn",
+		(void)snprintf(wait, sizeof(wait), ", waits up to %llums in its queue",
 			       (unsigned long long)plan->wait / 1000000);
 	(void)snprintf(line, size, "%s%s%s%s%s", wait, stores[plan->store], words[plan->on_store_failure], text,
 		       budget);
@@ -107,7 +107,7 @@ static bool explain_limit(const struct weir_policy *policy, uint32_t number, con
 	}
 	for (unsigned i = 0; i < limit->n_parts; i++)
 		if (values->of[limit->parts[i].attribute].text.at == NULL && limit->parts[i].fallback.at == NULL) {
-			(void)snprintf(line, size, "does not apply: its key needs %s, which the request has not",
+			(void)snprintf(line, size, "does not apply: its key needs %s, which the request does not have",
 				       policy->attributes.of[limit->parts[i].attribute].name.at);
 			return false;
 		}
@@ -185,7 +185,7 @@ static void tell_unmatched(const struct telling *telling, const struct weir_attr
 	}
 	(void)snprintf(line, sizeof(line), "no limit applies: %s%s",
 		       telling->policy->unmatched == WEIR__UNMATCHED_DENY ?
-			       "denied, since the policy says unmatched: deny" :
+			       "denied, because the policy says unmatched: deny" :
 			       "allowed",
 		       hint);
 	telling->report(telling->context, line);

@@ -153,7 +153,7 @@ static int find_cost(const struct weir_policy *policy, const struct weir__policy
 		if (weir__decimal_read(value->text.at, value->text.n, UINT64_MAX, ret_cost))
 			return WEIR_OK;
 		return refuse(ret_message, "the attribute ", policy->attributes.of[limit->cost_attribute].name,
-			      " is a cost: a whole number, 0 or more");
+			      " is a cost: use a whole number, 0 or more");
 	}
 	*ret_cost = limit->cost == UINT64_MAX ? given : limit->cost;
 	return WEIR_OK;
@@ -189,7 +189,7 @@ static int claim(const struct weir_policy *policy, const struct weir__found *fou
 			      &missing))
 		return missing >= 0 ? WEIR_OK :
 				      refuse(ret_message, "the key of ", policy->limits[found->number].name,
-					     " is too long: all keys of a request have 16384 bytes");
+					     " is too long: all keys of a request have at most 16384 bytes");
 	if (ret_ahead)
 		ret_ahead[answer->n] = applies.plan == limit->plan ? found->ahead : NULL;
 	one->limit = found->number;
@@ -222,7 +222,7 @@ int weir__policy_match(const struct weir_policy *policy, const struct weir_attri
 	weir__rules_fetch(&policy->rules, &values);
 	if (!weir__values_end(&policy->attributes, &values, &name))
 		return refuse(ret_message, "the attribute ", name,
-			      " is too long: those that are written anew have 8192 bytes together");
+			      " is too long: attributes that Weir normalises have at most 8192 bytes in total");
 	n_found = weir__rules_all(&policy->rules, &values, found, WEIR_POLICY_CLAIMS_MAX);
 	if (n_found > WEIR_POLICY_CLAIMS_MAX)
 		return refuse(ret_message, "more than 16 limits apply, ", policy->limits[found[0].number].name,

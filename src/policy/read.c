@@ -34,7 +34,8 @@ bool weir__node_check_keys(struct weir__diagnostics *diagnostics, const struct w
 			   const char *const *keys)
 {
 	if (map->kind != WEIR__NODE_MAP) {
-		weir__diagnostics_add(diagnostics, map->at, "%s; %s is a map", weir__node_kind_words(map), what);
+		weir__diagnostics_add(diagnostics, map->at, "found %s; %s must be a map", weir__node_kind_words(map),
+				      what);
 		return false;
 	}
 	for (const struct weir__node *member = map->members; member; member = member->next) {
@@ -53,7 +54,8 @@ const struct weir__node *weir__node_text(struct weir__diagnostics *diagnostics, 
 {
 	if (node->kind == WEIR__NODE_TEXT)
 		return node;
-	weir__diagnostics_add(diagnostics, node->at, "%s; %s is a text", weir__node_kind_words(node), what);
+	weir__diagnostics_add(diagnostics, node->at, "found %s; %s must be a string", weir__node_kind_words(node),
+			      what);
 	return NULL;
 }
 
@@ -62,7 +64,7 @@ static bool read_bool(struct weir__diagnostics *diagnostics, const struct weir__
 	const bool is_true = node && node->kind == WEIR__NODE_TEXT && weir__slice_is(node->text, "true");
 
 	if (node && !is_true && !(node->kind == WEIR__NODE_TEXT && weir__slice_is(node->text, "false")))
-		weir__diagnostics_add(diagnostics, node->at, "%s is true or false", node->key->text.at);
+		weir__diagnostics_add(diagnostics, node->at, "invalid %s; use true or false", node->key->text.at);
 	return is_true;
 }
 
@@ -71,7 +73,7 @@ static bool read_number(struct weir__diagnostics *diagnostics, const struct weir
 {
 	if (node->kind == WEIR__NODE_TEXT && weir__decimal_read(node->text.at, node->text.n, most, ret_number))
 		return true;
-	weir__diagnostics_add(diagnostics, node->at, "'%s' is a whole number, 0 to %llu", node->key->text.at,
+	weir__diagnostics_add(diagnostics, node->at, "invalid %s; use a whole number, 0 to %llu", node->key->text.at,
 			      (unsigned long long)most);
 	return false;
 }
@@ -86,7 +88,7 @@ int weir__policy_attribute(const struct weir__policy_reading *reading, const str
 		return -1;
 	if (!weir__attribute_is_name(name->text)) {
 		weir__diagnostics_add(reading->diagnostics, name->at,
-				      "'%.80s': the name of an attribute has 1 to 63 bytes, and no control characters",
+				      "invalid attribute name '%.80s'; use 1 to 63 bytes without control characters",
 				      name->text.at);
 		return -1;
 	}
@@ -96,7 +98,7 @@ int weir__policy_attribute(const struct weir__policy_reading *reading, const str
 					      weir__pool_copy(&reading->policy->pool, name->text));
 	if (number < 0)
 		weir__diagnostics_add(reading->diagnostics, name->at,
-				      "'%s': one attribute too many; a policy has at most %d", name->text.at,
+				      "too many attributes, at '%s'; a policy has at most %d", name->text.at,
 				      WEIR__ATTRIBUTES_MAX);
 	else
 		reading->policy->used |= UINT32_C(1) << number;
@@ -135,7 +137,7 @@ static void read_attribute(const struct weir__policy_reading *reading, const str
 		else if (weir__slice_is(type->text, "text"))
 			attribute->type = WEIR__TEXT_ATTRIBUTE;
 		else
-			weir__diagnostics_add(reading->diagnostics, type->at, "type '%s'; it is text, ip or path",
+			weir__diagnostics_add(reading->diagnostics, type->at, "unknown type '%s'; use text, ip or path",
 					      type->text.at);
 	}
 	if (lower)
@@ -149,7 +151,7 @@ static void read_attributes(const struct weir__policy_reading *reading, const st
 	if (map == NULL)
 		return;
 	if (map->kind != WEIR__NODE_MAP) {
-		weir__diagnostics_add(reading->diagnostics, map->at, "%s; attributes is a map",
+		weir__diagnostics_add(reading->diagnostics, map->at, "found %s; attributes must be a map",
 				      weir__node_kind_words(map));
 		return;
 	}
@@ -179,7 +181,7 @@ static void read_part_map(const struct weir__policy_reading *reading, const stru
 	(void)weir__node_check_keys(reading->diagnostics, node, "a part of a key", keys);
 	if (attribute == NULL) {
 		weir__diagnostics_add(reading->diagnostics, node->at,
-				      "a part of a key says which attribute: {attribute: ip, ipv6: 56}");
+				      "a part of a key needs an attribute; use {attribute: ip, ipv6: 56}");
 		return;
 	}
 	number = weir__policy_attribute(reading, attribute);
@@ -212,7 +214,7 @@ static void read_part(const struct weir__policy_reading *reading, const struct w
 	part->is_address = reading->policy->attributes.of[part->attribute].type == WEIR__ADDRESS_ATTRIBUTE;
 	for (unsigned i = 0; i < limit->n_parts && reading->diagnostics->n == before; i++)
 		if (limit->parts[i].attribute == part->attribute)
-			weir__diagnostics_add(reading->diagnostics, node->at, "the attribute is in this key already");
+			weir__diagnostics_add(reading->diagnostics, node->at, "duplicate attribute in this key");
 	limit->n_parts++;
 }
 
@@ -251,7 +253,7 @@ static void read_cost(const struct weir__policy_reading *reading, const struct w
 		limit->cost_attribute = weir__policy_attribute(reading, attribute);
 	else
 		weir__diagnostics_add(reading->diagnostics, node->at,
-				      "a cost is a number, or says which attribute: {attribute: items}");
+				      "invalid cost; use a number, or an attribute as in {attribute: items}");
 	if (otherwise)
 		(void)read_number(reading->diagnostics, otherwise, INT64_MAX, &limit->cost);
 	if (limit->cost_attribute < 0)
@@ -277,14 +279,14 @@ static void read_name(const struct weir__policy_reading *reading, const struct w
 {
 	limit->name = weir__slice_of("");
 	if (name == NULL) {
-		weir__diagnostics_add(reading->diagnostics, node->at, "a limit has a name");
+		weir__diagnostics_add(reading->diagnostics, node->at, "a limit needs a name; use name: NAME");
 		return;
 	}
 	if (weir__node_text(reading->diagnostics, name, "name") == NULL)
 		return;
 	if (!is_name(name->text)) {
 		weir__diagnostics_add(reading->diagnostics, name->at,
-				      "'%.80s': a name has 1 to 40 letters, digits and -_./:", name->text.at);
+				      "invalid name '%.80s'; use 1 to 40 letters, digits and -_./:", name->text.at);
 		return;
 	}
 	limit->name = weir__pool_copy(&reading->policy->pool, name->text);
@@ -325,7 +327,8 @@ static void read_limit(struct weir__policy_reading *reading, const struct weir__
 	read_key(reading, weir__node_member(node, "key"), limit);
 	read_cost(reading, weir__node_member(node, "cost"), limit);
 	if (text == NULL)
-		weir__diagnostics_add(reading->diagnostics, node->at, "a limit says how much: limit: 100/s burst 200");
+		weir__diagnostics_add(reading->diagnostics, node->at,
+				      "a limit needs a rate; use limit: 100/s burst 200");
 	else if (weir__node_text(reading->diagnostics, text, "limit") && limit->name.at)
 		limit->plan = weir__policy_read_plan(
 			reading, limit, limit->name, text->text,
@@ -356,7 +359,7 @@ static void refuse_name(const struct weir__policy_reading *reading, const struct
 	const bool is_elsewhere = strcmp(limit->file, before->file) != 0;
 
 	reading->diagnostics->file = limit->file;
-	weir__diagnostics_add(reading->diagnostics, limit->at, "the name '%s' again; it was given in line %u%s%s",
+	weir__diagnostics_add(reading->diagnostics, limit->at, "duplicate name '%s'; it was first given in line %u%s%s",
 			      limit->name.at, before->at.line, is_elsewhere ? " of " : "",
 			      is_elsewhere ? before->file : "");
 }
@@ -386,7 +389,7 @@ static uint32_t count_limits(const struct weir__policy_reading *reading, const s
 	if (list == NULL)
 		return 0;
 	if (list->kind != WEIR__NODE_LIST) {
-		weir__diagnostics_add(reading->diagnostics, list->at, "%s; limits is a list",
+		weir__diagnostics_add(reading->diagnostics, list->at, "found %s; limits must be a list",
 				      weir__node_kind_words(list));
 		return 0;
 	}
@@ -471,8 +474,8 @@ static void read_unmatched(struct weir__policy_reading *reading, const struct we
 	} else if (weir__slice_is(node->text, "deny")) {
 		unmatched = WEIR__UNMATCHED_DENY;
 	} else {
-		weir__diagnostics_add(reading->diagnostics, node->at, "unmatched '%.80s'; it is allow or deny",
-				      node->text.at);
+		weir__diagnostics_add(reading->diagnostics, node->at,
+				      "unknown value of unmatched '%.80s'; use allow or deny", node->text.at);
 		return;
 	}
 	if (policy->unmatched == WEIR__UNMATCHED_UNSET) {
@@ -480,7 +483,7 @@ static void read_unmatched(struct weir__policy_reading *reading, const struct we
 		reading->unmatched_in = reading->diagnostics->file;
 	} else if (policy->unmatched != unmatched) {
 		weir__diagnostics_add(reading->diagnostics, node->at,
-				      "unmatched '%s', but %s says '%s'; say the same in both, or in one of them only",
+				      "unmatched is '%s' here and in %s '%s'; use the same value, or set it only once",
 				      node->text.at, reading->unmatched_in,
 				      policy->unmatched == WEIR__UNMATCHED_DENY ? "deny" : "allow");
 	}
@@ -552,7 +555,8 @@ static uint64_t read_documents(struct weir__policy_reading *reading, const struc
 		begin_part(reading, &parts[i]);
 		root = weir__document_read(&documents->pool, parts[i].text, reading->diagnostics);
 		if (root && root->kind != WEIR__NODE_MAP) {
-			weir__diagnostics_add(reading->diagnostics, root->at, "%s; a policy is a map with limits in it",
+			weir__diagnostics_add(reading->diagnostics, root->at,
+					      "found %s; a policy must be a map with limits",
 					      weir__node_kind_words(root));
 			root = NULL;
 		}
@@ -577,7 +581,7 @@ static uint64_t read_documents(struct weir__policy_reading *reading, const struc
 	if (envoys > 0 && envoys < n)
 		weir__diagnostics_add(
 			reading->diagnostics, (struct weir__mark){ 1, 1 },
-			"this is a policy of Weir's own, and others beside it are of Envoy's ratelimit; use one or the "
+			"this file is in Weir's format, and others of the policy are in Envoy's; use one or the "
 			"other");
 	reading->policy->has_list |= envoys > 0;
 	return limits;

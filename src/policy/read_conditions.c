@@ -21,7 +21,7 @@ static bool read_pattern(const struct weir__policy_reading *reading, const struc
 		return false;
 	if (attribute->type == WEIR__ADDRESS_ATTRIBUTE && kind == WEIR__PATTERN_PREFIX) {
 		weir__diagnostics_add(reading->diagnostics, word->at,
-				      "prefix '%s': of addresses write a network, as in %s: 10.0.0.0/8", word->text.at,
+				      "prefix '%s' on an address; use a network, as in %s: 10.0.0.0/8", word->text.at,
 				      attribute->name.at);
 		return false;
 	}
@@ -32,16 +32,16 @@ static bool read_pattern(const struct weir__policy_reading *reading, const struc
 		}
 		weir__diagnostics_add(
 			reading->diagnostics, word->at,
-			has_host_bits ? "'%s' has bits set beyond its length; 10.1.0.0/16 has none" :
-					"'%s' is neither an address nor a network; 192.0.2.1 and 2001:db8::/32 are",
+			has_host_bits ?
+				"'%s' has bits set beyond its prefix length; use a network such as 10.1.0.0/16" :
+				"'%s' is neither an address nor a network; use one such as 192.0.2.1 or 2001:db8::/32",
 			word->text.at);
 		return false;
 	}
 	if (kind == WEIR__PATTERN_GLOB && memchr(word->text.at, '*', word->text.n) == NULL)
 		kind = WEIR__PATTERN_IS;
 	if (attribute->type == WEIR__PATH_ATTRIBUTE && memchr(word->text.at, '?', word->text.n)) {
-		weir__diagnostics_add(reading->diagnostics, word->at,
-				      "'%s': a path has no '?' in it; what follows it is no part of a path",
+		weir__diagnostics_add(reading->diagnostics, word->at, "path '%s' contains '?'; leave out the query",
 				      word->text.at);
 		return false;
 	}
@@ -65,7 +65,7 @@ static bool read_patterns(const struct weir__policy_reading *reading, const stru
 	const struct weir__node *one = is_list ? node->members : node;
 
 	if (n == 0) {
-		weir__diagnostics_add(reading->diagnostics, node->at, "an empty list: nothing is one of no values");
+		weir__diagnostics_add(reading->diagnostics, node->at, "empty list: this condition can never match");
 		return false;
 	}
 	condition->patterns = weir__pool_take_array(&reading->policy->pool, n, sizeof(condition->patterns[0]));
@@ -83,7 +83,7 @@ static bool read_present(const struct weir__policy_reading *reading, const struc
 	const bool is_true = node->kind == WEIR__NODE_TEXT && weir__slice_is(node->text, "true");
 
 	if (!is_true && !(node->kind == WEIR__NODE_TEXT && weir__slice_is(node->text, "false"))) {
-		weir__diagnostics_add(reading->diagnostics, node->at, "present is true or false");
+		weir__diagnostics_add(reading->diagnostics, node->at, "invalid present; use true or false");
 		return false;
 	}
 	condition->patterns = weir__pool_take(&reading->policy->pool, sizeof(condition->patterns[0]));
@@ -106,7 +106,7 @@ static bool read_map(const struct weir__policy_reading *reading, const struct we
 		return false;
 	if (node->n != 1) {
 		weir__diagnostics_add(reading->diagnostics, node->at,
-				      "a condition has one of is, not, prefix and present");
+				      "wrong number of keys in a condition; use one of is, not, prefix and present");
 		return false;
 	}
 	if (weir__slice_is(only->key->text, "present"))
@@ -153,7 +153,7 @@ bool weir__policy_read_rule(const struct weir__policy_reading *reading, const st
 	*ret_rule = (struct weir__rule){ NULL, 0, 0 };
 	if (map->kind != WEIR__NODE_MAP) {
 		weir__diagnostics_add(reading->diagnostics, map->at,
-				      "%s: conditions are a map, such as {method: POST, path: /v1/**}",
+				      "found %s; conditions must be a map, such as {method: POST, path: /v1/**}",
 				      weir__node_kind_words(map));
 		return false;
 	}

@@ -135,7 +135,7 @@ static void fault_of_line(struct table *table, const char *what)
 	weir__diagnostics_add(&table->diagnostics, (struct weir__mark){ table->line, 1 }, "%s", what);
 }
 
-static const char first_line[] = "the first line names 1 to 4 attributes, and limit, mode or both";
+static const char first_line[] = "wrong first line; name 1 to 4 attributes, and limit, mode or both";
 
 /* Reads a column that is an attribute. */
 static bool read_column(struct table *table, struct weir__slice field, int *ret_attribute)
@@ -145,7 +145,7 @@ static bool read_column(struct table *table, struct weir__slice field, int *ret_
 	int number;
 
 	if (!weir__attribute_is_name(field)) {
-		fault(table, "the name of an attribute has 1 to 63 bytes, and no control characters", field);
+		fault(table, "invalid attribute name; use 1 to 63 bytes without control characters", field);
 		return false;
 	}
 	if (entries->n_columns == WEIR__ENTRY_COLUMNS_MAX) {
@@ -154,7 +154,7 @@ static bool read_column(struct table *table, struct weir__slice field, int *ret_
 	}
 	number = weir__attributes_add(attributes, weir__pool_copy(&table->reading->policy->pool, field));
 	if (number < 0) {
-		fault(table, "one attribute too many: a policy has at most 32", field);
+		fault(table, "too many attributes; a policy has at most 32", field);
 		return false;
 	}
 	entries->columns[entries->n_columns] = (unsigned)number;
@@ -199,7 +199,7 @@ static uint32_t find_different(struct table *table, struct weir__slice text, enu
 		if (table->different[i].mode == mode && weir__slice_equal(table->texts[i], text))
 			return i;
 	if (table->n_different == DIFFERENT_MAX) {
-		fault(table, "one limit too many: a file has at most 4096 different ones", text);
+		fault(table, "too many limits; a file has at most 4096 different ones", text);
 		return UINT32_MAX;
 	}
 	one->mode = mode;
@@ -239,8 +239,8 @@ static bool read_address(struct table *table, struct weir__slice field, char *ro
 	if (!weir__address_read(field, &address)) {
 		fault(table,
 		      field.n > 0 && memchr(field.at, '/', field.n) ?
-			      "an entry is for one address; a network goes into the policy: overrides: [{when: {ip: 10.0.0.0/8}, limit: 5/s}]" :
-			      "no address; 192.0.2.1 and 2001:db8::1 are",
+			      "found a network, and a row is for one address; use overrides: [{when: {ip: 10.0.0.0/8}, limit: 5/s}] in the policy" :
+			      "not an address; use one such as 192.0.2.1 or 2001:db8::1",
 		      field);
 		return false;
 	}
@@ -257,7 +257,7 @@ static bool read_value(struct table *table, unsigned column, struct weir__slice 
 		&table->reading->policy->attributes.of[table->attributes[column]];
 
 	if (field.n >= WEIR__ENTRY_KEY_MAX) {
-		fault(table, "too long: values of an entry have at most 1000 bytes", field);
+		fault(table, "value too long; use at most 1000 bytes", field);
 		return false;
 	}
 	if (attribute->type == WEIR__ADDRESS_ATTRIBUTE)
@@ -289,7 +289,7 @@ static void read_entry(struct table *table, const struct weir__slice *fields)
 		text = fields[table->limit_column];
 	if (table->mode_column >= 0 && fields[table->mode_column].n > 0 &&
 	    !weir__policy_mode_of(fields[table->mode_column], &mode)) {
-		fault(table, "a mode is enforce, shadow or off", fields[table->mode_column]);
+		fault(table, "unknown mode; use enforce, shadow or off", fields[table->mode_column]);
 		return;
 	}
 	what = find_different(table, text, mode);
@@ -297,9 +297,9 @@ static void read_entry(struct table *table, const struct weir__slice *fields)
 		return;
 	entry = weir__entries_add(&table->limit->entries, &table->reading->policy->pool, values, &is_new);
 	if (entry == NULL)
-		fault(table, "no memory for this entry, or its values are too long", first);
+		fault(table, "no memory for this row, or its values are too long", first);
 	else if (!is_new)
-		fault(table, "there is an entry for it before", first);
+		fault(table, "duplicate row", first);
 	else
 		entry->what = what;
 }
@@ -325,7 +325,7 @@ static bool read_table(struct table *table)
 		if (n == table->n_columns)
 			read_entry(table, fields);
 		else
-			fault(table, "as many values as columns are named in the first line", fields[0]);
+			fault(table, "wrong number of values; use one for each column of the first line", fields[0]);
 	}
 	return true;
 }
@@ -339,11 +339,11 @@ static bool find_path(const struct weir__policy_reading *reading, const struct w
 
 	if (reading->folder == NULL) {
 		weir__diagnostics_add(reading->diagnostics, file->at,
-				      "a file cannot be named in a policy that is not one itself");
+				      "overrides_from works only in a policy that is a file");
 		return false;
 	}
 	if (folder + file->text.n >= PATH_ROOM) {
-		weir__diagnostics_add(reading->diagnostics, file->at, "too long for a path");
+		weir__diagnostics_add(reading->diagnostics, file->at, "path too long");
 		return false;
 	}
 	memcpy(path, reading->folder, folder);

@@ -6,7 +6,7 @@
 
 static const weir_ns ms = UINT64_C(1000000), budget_least = UINT64_C(1000000), budget_most = UINT64_C(10000000000);
 
-static const char right[] = "it is share, open, closed, or {local: 200/s burst 400}";
+static const char right[] = "use share, open, closed, or {local: 200/s burst 400}";
 
 static void set(const struct weir__policy_reading *reading, uint32_t plan, enum weir_store_failure failure,
 		uint32_t local)
@@ -104,7 +104,8 @@ static void read_budget(const struct weir__policy_reading *reading, const struct
 	budget = time_of(node->text);
 	if (budget < budget_least || budget > budget_most)
 		weir__diagnostics_add(reading->diagnostics, node->at,
-				      "store_budget '%.80s'; it is a time from 1ms to 10s, such as 5ms", node->text.at);
+				      "invalid store_budget '%.80s'; use a duration from 1ms to 10s, such as 5ms",
+				      node->text.at);
 	else if (plan != WEIR__NO_PLAN)
 		reading->policy->plans[plan].store_budget = budget;
 }
@@ -117,7 +118,7 @@ static void read_store(const struct weir__policy_reading *reading, const struct 
 		return;
 	is_table = weir__slice_is(node->text, "table");
 	if (!is_table && !weir__slice_is(node->text, "redis"))
-		weir__diagnostics_add(reading->diagnostics, node->at, "store '%.80s'; it is table or redis",
+		weir__diagnostics_add(reading->diagnostics, node->at, "unknown store '%.80s'; use table or redis",
 				      node->text.at);
 	else if (plan != WEIR__NO_PLAN)
 		reading->policy->plans[plan].store = is_table ? WEIR_POLICY_STORE_TABLE : WEIR_POLICY_STORE_REDIS;
@@ -145,8 +146,8 @@ void weir__policy_read_failure(struct weir__policy_reading *reading, const struc
 	const struct weir__node *const first = failure ? failure : budget ? budget : store;
 
 	if (first && weir__node_member(map, "limit") == NULL)
-		weir__diagnostics_add(reading->diagnostics, first->key->at,
-				      "%s goes with a limit, and there is none beside it", first->key->text.at);
+		weir__diagnostics_add(reading->diagnostics, first->key->at, "%s needs a limit; add limit beside it",
+				      first->key->text.at);
 	weir__policy_inherit_failure(reading, limit, plan);
 	if (store)
 		read_store(reading, store, plan);

@@ -47,9 +47,10 @@ static void check_override(const struct weir__policy_reading *reading, const str
 	const struct weir__attribute *const missing = missing_part(reading, limit, &rules[number]);
 
 	if (missing)
-		weir__diagnostics_add(reading->diagnostics, node->at,
-				      "this override can never match: the limit's key needs %s; give that a default",
-				      missing->name.at);
+		weir__diagnostics_add(
+			reading->diagnostics, node->at,
+			"this override can never match: the limit's key needs %s; give that attribute a default",
+			missing->name.at);
 	else if (weir__rules_exclude(&rules[number], match))
 		weir__diagnostics_add(reading->diagnostics, node->at,
 				      "this override can never match: the limit does not apply to such requests");
@@ -79,11 +80,11 @@ static void read_override(struct weir__policy_reading *reading, const struct wei
 	mode = weir__node_member(node, "mode");
 	if (when == NULL)
 		weir__diagnostics_add(reading->diagnostics, node->at,
-				      "an override says when it applies: when: {plan: gold}");
+				      "an override needs conditions; use when: {plan: gold}");
 	else
 		(void)weir__policy_read_rule(reading, when, rule);
 	if (text == NULL && mode == NULL)
-		weir__diagnostics_add(reading->diagnostics, node->at, "an override has a limit, a mode, or both");
+		weir__diagnostics_add(reading->diagnostics, node->at, "an override needs a limit, a mode, or both");
 	instead->mode = weir__policy_read_mode(reading->diagnostics, mode, limit->mode);
 	apart = (struct weir__slice){ room, when ? describe(when, room, sizeof(room), 0) : 0 };
 	if (when && text && weir__node_text(reading->diagnostics, text, "limit"))
@@ -105,7 +106,7 @@ void weir__policy_read_overrides(struct weir__policy_reading *reading, const str
 	uint32_t number = 0;
 
 	if (list && list->kind != WEIR__NODE_LIST) {
-		weir__diagnostics_add(reading->diagnostics, list->at, "%s; overrides is a list",
+		weir__diagnostics_add(reading->diagnostics, list->at, "found %s; overrides must be a list",
 				      weir__node_kind_words(list));
 		return;
 	}

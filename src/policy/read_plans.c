@@ -31,7 +31,8 @@ enum weir_mode weir__policy_read_mode(struct weir__diagnostics *diagnostics, con
 	if (node == NULL || weir__node_text(diagnostics, node, "mode") == NULL)
 		return otherwise;
 	if (!weir__policy_mode_of(node->text, &mode))
-		weir__diagnostics_add(diagnostics, node->at, "mode '%s'; it is enforce, shadow or off", node->text.at);
+		weir__diagnostics_add(diagnostics, node->at, "unknown mode '%s'; use enforce, shadow or off",
+				      node->text.at);
 	return mode;
 }
 
@@ -113,7 +114,7 @@ static bool check_cost(const struct weir__policy_reading *reading, const struct 
 		return true;
 	weir__diagnostics_add(
 		reading->diagnostics, at,
-		"limit '%.80s' of '%s' never allows a cost of %llu: it has at most %llu; use a lower cost or more "
+		"limit '%.80s' of '%s' never allows a cost of %llu: its capacity is %llu; use a lower cost or more "
 		"at once",
 		text.at, of->name.at, (unsigned long long)of->cost, (unsigned long long)plan->most);
 	return false;

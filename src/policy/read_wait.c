@@ -31,15 +31,14 @@ void weir__policy_read_wait(struct weir__policy_reading *reading, const struct w
 	if (node == NULL || weir__node_text(reading->diagnostics, node, "wait") == NULL)
 		return;
 	if (weir__node_member(map, "limit") == NULL)
-		weir__diagnostics_add(reading->diagnostics, node->key->at,
-				      "wait goes with a limit, and there is none beside it");
+		weir__diagnostics_add(reading->diagnostics, node->key->at, "wait needs a limit; add limit beside it");
 	else if (!weir__duration_read(node->text.at, node->text.n, most, &wait) || wait < ms || wait % ms != 0)
 		weir__diagnostics_add(reading->diagnostics, node->at,
-				      "wait '%.80s'; use whole ms from 1ms to 1day, such as 5s", node->text.at);
+				      "invalid wait '%.80s'; use whole ms from 1ms to 1day, such as 5s", node->text.at);
 	else if (plan != WEIR__NO_PLAN && !reading->policy->plans[plan].limit.shape)
 		weir__diagnostics_add(
 			reading->diagnostics, node->key->at,
-			"wait is for limits that delay requests, and this one only denies; use a queue, as in 5/s leaky queue 20");
+			"wait needs a limit that delays requests, and this limit only denies; use a queue, as in 5/s leaky queue 20");
 	else if (plan != WEIR__NO_PLAN)
 		set(reading, plan, wait);
 }

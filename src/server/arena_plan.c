@@ -100,6 +100,6 @@ bool weir__arena_plan_warn(const struct weir_policy *policy, uint64_t keys, bool
 		"denied too much: %suse a sliding_counter%s",
 		of->name, (unsigned long long)arena_bytes,
 		(unsigned long long)count_fitting(&of->limit, of_keys, arena_bytes), (unsigned long long)of_keys, limit,
-		hint, of_keys > 1 ? ", or plan for fewer keys" : "");
+		hint, of_keys > 1 ? ", or set keys to a lower number" : "");
 	return true;
 }

@@ -169,7 +169,7 @@ static struct text_template *read_template(const char *path, struct weir_message
 
 	if (error != 0) {
 		(void)snprintf(ret_message->text, sizeof(ret_message->text), "%.128s: %s", path,
-			       error == EFBIG ? "found more than 16384 bytes; use fewer" :
+			       error == EFBIG ? "found more than 16384 bytes; use a smaller file" :
 						weir__text_file_error(error));
 		return NULL;
 	}

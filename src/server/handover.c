@@ -109,8 +109,8 @@ static bool receive_lent(struct weir__listeners *listeners, FILE *errors)
 		if (listeners->n == WEIR__LISTEN_ADDRESSES_MAX || !weir__net_is_listener(socket) ||
 		    !weir__net_name(socket, address->name) || fcntl(socket, F_SETFD, FD_CLOEXEC) != 0) {
 			fprintf(errors,
-				"weir serve: LISTEN_FDS: found %lu, and descriptor %d is none that can be listened at; use up to "
-				"%d sockets of streams\n",
+				"weir serve: LISTEN_FDS: found %lu, and descriptor %d is not a listening socket; use up to "
+				"%d listening stream sockets\n",
 				n, socket, WEIR__LISTEN_ADDRESSES_MAX);
 			return false;
 		}
@@ -144,7 +144,7 @@ static bool receive_handed(struct weir__listeners *ret_listeners, int *ret_pipe,
 			   read_listeners(rest, ret_listeners);
 	if (!is_right)
 		fputs("weir serve: " VARIABLE
-		      ": found what no server has set; it is for servers that hand over to the next, so unset it\n",
+		      ": unexpected value; Weir sets this variable itself when it upgrades, so unset it\n",
 		      errors);
 	free(text);
 	(void)unsetenv(VARIABLE);
@@ -264,7 +264,8 @@ bool weir__handover_begin(struct weir__handover *handover, char *const argv[], c
 	}
 	if (error != 0) {
 		handover->next = 0;
-		fprintf(errors, "weir serve: the next server, %s: %s; this one goes on\n", argv[0], strerror(error));
+		fprintf(errors, "weir serve: upgrade failed: %s: %s; this server keeps running\n", argv[0],
+			strerror(error));
 		return false;
 	}
 	handover->pipe = ends[0];
@@ -280,7 +281,8 @@ static bool is_gone(struct weir__handover *handover, FILE *errors)
 
 	if (!weir__process_has_ended(handover->next, how, sizeof(how)))
 		return false;
-	fprintf(errors, "weir serve: the next server, process %d, has ended before it served: %s; this one goes on\n",
+	fprintf(errors,
+		"weir serve: upgrade failed: the next server, process %d, exited before it served: %s; this server keeps running\n",
 		(int)handover->next, how);
 	return true;
 }
@@ -291,7 +293,7 @@ static bool is_late(struct weir__handover *handover, FILE *errors)
 		return false;
 	weir__process_kill(handover->next);
 	fprintf(errors,
-		"weir serve: the next server, process %d, did not serve within 60 s and was killed; this one goes on\n",
+		"weir serve: upgrade failed: the next server, process %d, did not serve within 60 s and was killed; this server keeps running\n",
 		(int)handover->next);
 	return true;
 }

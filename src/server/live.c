@@ -45,11 +45,11 @@ const char *weir__live_query_set(struct weir__live_query *query, const char *nam
 	if (is(name, name_length, "seconds"))
 		return read_number(value, length, 1, WEIR__LIVE_SECONDS_MAX, &query->seconds) ?
 			       NULL :
-			       "seconds is a whole number, 1 to 120";
+			       "seconds: use a whole number, 1 to 120";
 	if (is(name, name_length, "keys"))
 		return read_number(value, length, 0, WEIR__LIVE_KEYS_MAX, &query->keys) ?
 			       NULL :
-			       "keys is a whole number, 0 to 64";
+			       "keys: use a whole number, 0 to 64";
 	if (is(name, name_length, "limit")) {
 		query->limit = value;
 		query->limit_length = length;
@@ -60,7 +60,7 @@ const char *weir__live_query_set(struct weir__live_query *query, const char *nam
 		query->filter_length = length;
 		return NULL;
 	}
-	return "there are seconds, keys, limit and filter";
+	return "unknown option; use seconds, keys, limit or filter";
 }
 
 /* --- which limits ------------------------------------------------------------------------------------------------ */

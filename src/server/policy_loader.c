@@ -135,8 +135,8 @@ static void tell_differences(struct weir__policy_loader *loader, const char *fil
 		}
 	if (differences != 0 && differences != loader->differences)
 		fprintf(loader->errors,
-			"weir serve: %s: other than at the start: %s; settings are read when weir serve starts, "
-			"limits and users whenever they change\n",
+			"weir serve: %s: changed, but not in effect until you restart: %s; only "
+			"limits and users change without a restart\n",
 			file, names);
 	loader->differences = differences;
 }
@@ -197,7 +197,8 @@ static struct weir_policy *compile(struct weir__policy_loader *loader, const str
 static void show(struct weir__policy_loader *loader, const struct weir__policy_version *version)
 {
 	weir__policy_text_set(loader->policy_text, version, weir__policy_version_hash(version), false,
-			      loader->has_settings ? "it is in the file of the settings, which is not shown" : NULL);
+			      loader->has_settings ? "the policy is in the configuration file, which is not shown" :
+						     NULL);
 }
 
 /* --- the first version -------------------------------------------------------------------------------------------- */
@@ -231,7 +232,7 @@ static void keep_copy(struct weir__policy_loader *loader, const struct weir__pol
 	const int error = loader->copy ? weir__policy_copy_write(loader->copy, version) : 0;
 
 	if (error != 0)
-		fprintf(loader->errors, "weir serve: %s: %s: there is no copy of this policy\n", loader->copy,
+		fprintf(loader->errors, "weir serve: %s: %s: the copy of the policy was not written\n", loader->copy,
 			strerror(error));
 }
 
@@ -245,7 +246,7 @@ static struct weir_policy *read_copy(struct weir__policy_loader *loader, struct 
 
 	if (error != 0) {
 		diagnostics->file = loader->copy;
-		weir__diagnostics_add(diagnostics, (struct weir__mark){ 1, 1 }, "%s; there is no copy to begin with",
+		weir__diagnostics_add(diagnostics, (struct weir__mark){ 1, 1 }, "%s; there is no copy to start from",
 				      weir__text_file_error(error));
 		return NULL;
 	}
@@ -258,7 +259,7 @@ static struct weir_policy *read_copy(struct weir__policy_loader *loader, struct 
 		show(loader, &version);
 		version.parts[0].file = path;
 		fprintf(weir__log_stream(loader->log, WEIR__LOG_WARNING),
-			"weir serve: the policy is that of %s, the last good one\n", loader->copy);
+			"weir serve: using the last valid policy, from its copy %s\n", loader->copy);
 	}
 	weir__policy_version_free(&version);
 	return policy;
@@ -516,7 +517,7 @@ static void note_wrong(struct weir__policy_loader *loader, struct report *report
 	if (report->hash == loader->wrong)
 		return;
 	loader->wrong = report->hash;
-	fputs("weir serve: the policy stays as it is, since what was read is wrong:\n", loader->errors);
+	fputs("weir serve: the new policy has errors; keeping the current policy:\n", loader->errors);
 	print_report(report, diagnostics, loader->errors);
 	weir__audit_policy(loader->log, weir__guard_limits(loader->guard), 0, report->first);
 	(void)pthread_mutex_lock(&loader->lock);
@@ -529,8 +530,8 @@ static void note_wrong(struct weir__policy_loader *loader, struct report *report
 static const char *hint_of(int error)
 {
 	return error == WEIR_ERR_FULL ?
-		       ": the setting limits_max says how many a table is made for, those of earlier policies "
-		       "among them" :
+		       ": raise the setting limits_max, which also counts the limits of earlier policies "
+		       "since the table was made" :
 		       "";
 }
 
@@ -574,7 +575,7 @@ static void note_anew(void *anew_, const struct weir__policy_difference *differe
 static void tell_anew(struct weir__policy_loader *loader, struct anew *anew)
 {
 	if (anew->n > WEIR__BOUND_POLICY_ANEW && anew->lines)
-		fprintf(anew->lines, "weir serve: the policy: keys of %u more limits start anew\n",
+		fprintf(anew->lines, "weir serve: the policy: keys of %u more limits start over\n",
 			anew->n - WEIR__BOUND_POLICY_ANEW);
 	if (anew->lines) {
 		fflush(anew->lines);
@@ -598,7 +599,7 @@ static void tell_plan_anew(void *loader_, const char *plan)
 	const struct weir__policy_loader *const loader = loader_;
 
 	fprintf(loader->errors,
-		"weir serve: the policy: %s: keys start anew, since the table has a limit of this name whose algorithm, "
+		"weir serve: the policy: %s: keys start over, because the table has a limit of this name whose algorithm, "
 		"period of the window, or options differ\n",
 		plan);
 }
@@ -608,7 +609,7 @@ static void tell_anew_at_start(struct weir__policy_loader *loader)
 {
 	loader->info.anew = weir__guard_list_anew(loader->guard, tell_plan_anew, loader);
 	if (loader->info.anew > WEIR__BOUND_POLICY_ANEW)
-		fprintf(loader->errors, "weir serve: the policy: keys of %u more limits start anew\n",
+		fprintf(loader->errors, "weir serve: the policy: keys of %u more limits start over\n",
 			loader->info.anew - WEIR__BOUND_POLICY_ANEW);
 }
 
@@ -698,7 +699,7 @@ static void note_put(void *loader_, const struct weir__policy_upload *upload)
 	for (uint32_t i = 0; i < anew->n && i < WEIR__BOUND_POLICY_ANEW; i++, line += strlen(line) + 1)
 		fprintf(loader->errors, "weir serve: the policy: %s\n", line);
 	if (anew->n + anew->more > WEIR__BOUND_POLICY_ANEW)
-		fprintf(loader->errors, "weir serve: the policy: keys of %llu more limits start anew\n",
+		fprintf(loader->errors, "weir serve: the policy: keys of %llu more limits start over\n",
 			(unsigned long long)(anew->n + anew->more - WEIR__BOUND_POLICY_ANEW));
 	fflush(loader->errors);
 	tell_warning(loader, upload->outcome.warning);
@@ -839,7 +840,7 @@ bool weir__policy_loader_start(struct weir__policy_loader *loader, struct weir_t
 	follow(loader);
 	loader->is_running = start_thread(loader);
 	if (!loader->is_running)
-		fputs("weir serve: there is no thread, or no descriptor, to watch the policy\n", loader->errors);
+		fputs("weir serve: no thread or file descriptor to watch the policy\n", loader->errors);
 	return loader->is_running;
 }
 

@@ -164,10 +164,11 @@ static bool attach_as_it_is(struct server *server, const struct weir_table_optio
 	if (settings->limits_max == 0 && region->arena_bytes == settings->arena &&
 	    region->size_bytes == weir_table_size(settings->keys, region->limits_max) + settings->arena)
 		return true;
-	(void)snprintf(made, MADE_SIZE, "; it was made with keys %llu, arena %llu and limits_max %u: use these, or %s",
+	(void)snprintf(made, MADE_SIZE,
+		       "; it was made with keys %llu, arena %llu and limits_max %u: use these values, or %s",
 		       (unsigned long long)keys_of(region), (unsigned long long)region->arena_bytes,
 		       (unsigned)region->limits_max - 1,
-		       asked->file ? "remove the file, which forgets all keys" : "another name");
+		       asked->file ? "remove the file, which resets all keys" : "another name");
 	weir_table_free(server->table);
 	server->table = NULL;
 	return false;
@@ -209,14 +210,14 @@ static void watch_table(struct server *server, const struct weir_table_options *
 	const int error = weir__region_guard(region, options);
 
 	if (error != 0)
-		weir__log_say(server->log, WEIR__LOG_WARNING, "%s: %s: a truncation of it would end the server",
+		weir__log_say(server->log, WEIR__LOG_WARNING, "%s: %s: if the file is truncated, the server crashes",
 			      table_setting(server->settings), strerror(error));
 	server->mapping = weir__region_look(region);
 	log_damage(server);
 	if (server->pipe >= 0 && region->is_new && !is_private(server->settings))
 		weir__log_say(
 			server->log, WEIR__LOG_WARNING,
-			"%s: the table of the previous server was removed: this one decides by a new one, and all keys are full",
+			"%s: the table of the previous server was removed: this server uses a new table, and all keys are full",
 			table_setting(server->settings));
 }
 
@@ -276,9 +277,9 @@ static const char *why_not(int error, const char *where)
 	struct stat status;
 
 	if (error == EINVAL)
-		return "there is no such host";
+		return "unknown host";
 	if (error == E2BIG)
-		return "it stands for more addresses than can be listened at; name some of them";
+		return "the name has too many addresses; list some of them instead";
 	if (error == EADDRINUSE && strchr(where, '/') && lstat(where, &status) == 0 && !S_ISSOCK(status.st_mode))
 		return "it exists and is not a socket; use another path, or remove it";
 	return strerror(error);
@@ -293,8 +294,8 @@ static int refuse_reach(struct weir__settings *settings, enum weir__service serv
 	const struct weir__setting_list *const list = list_of(settings, service);
 
 	weir__settings_error(settings, list->places[i], setting_names[service],
-			     "%s: not an address of this machine alone, and there are no users; name some "
-			     "in a file (weir serve --config FILE), or use 127.0.0.1:%s, [::1]:%s or "
+			     "%s: other machines can reach this address, and the server has no users; add users "
+			     "to the configuration file (weir serve --config FILE), or use 127.0.0.1:%s, [::1]:%s or "
 			     "./socket",
 			     list->at[i], ports[service], ports[service]);
 	return CALLED_WRONGLY;
@@ -328,14 +329,15 @@ static int listen_for(struct server *server, enum weir__service service)
 		if (error == EADDRINUSE && service == WEIR__SERVICE_HTTP &&
 		    list->places[i].from == WEIR__FROM_DEFAULT) {
 			weir__log_say(server->log, WEIR__LOG_WARNING,
-				      "http: %s is in use: not served; say --http WHERE or --http none", list->at[i]);
+				      "http: %s is in use, so HTTP is off; use --http WHERE or --http none",
+				      list->at[i]);
 			server->settings->http.n = 0; /* the default is one address */
 			return DONE;
 		}
 		weir__settings_error(
 			server->settings, list->places[i], setting_names[service], "%s: %s%s", list->at[i],
 			why_not(error, list->at[i]),
-			error == EADDRINUSE && service == WEIR__SERVICE_HTTP ? "; use another one, or none" : "");
+			error == EADDRINUSE && service == WEIR__SERVICE_HTTP ? "; use another address, or none" : "");
 		return FAILED;
 	}
 	return DONE;
@@ -416,7 +418,7 @@ static int make_holds(struct server *server)
 	if (server->holds)
 		return DONE;
 	weir__settings_error(server->settings, weir__settings_place(server->settings, "holds"), "holds",
-			     "not enough memory; use fewer");
+			     "not enough memory; use a lower number");
 	return FAILED;
 }
 
@@ -502,7 +504,7 @@ static int start_user_reload(struct server *server)
 {
 	if (weir__user_reload_start(server->user_reload, server->balancer))
 		return DONE;
-	fputs("weir serve: there is no thread, or no descriptor, to watch users\n", stderr);
+	fputs("weir serve: no thread or file descriptor to watch users\n", stderr);
 	return FAILED;
 }
 
@@ -546,7 +548,7 @@ static int start(struct server *server)
 		return FAILED;
 	}
 	if (server->stats_set && !make_tracers(server)) {
-		fputs("weir serve: there is no memory, or no thread, for traces and the log of rejections\n", stderr);
+		fputs("weir serve: no memory or thread for traces and the log of rejections\n", stderr);
 		return FAILED;
 	}
 	server->listeners.mode = (mode_t)settings->socket_mode;
@@ -572,8 +574,7 @@ static void tell_before(struct server *server)
 	if (server->parent < 0 && server->pipe < 0)
 		(void)weir__notify("READY=1\n");
 	if (!weir__handover_tell(server->pipe)) { /* otherwise both would serve until the previous one loses patience */
-		weir__log_say(server->log, WEIR__LOG_WARNING,
-			      "cannot tell the previous server that this one serves: %s; shutting down",
+		weir__log_say(server->log, WEIR__LOG_WARNING, "cannot notify the previous server: %s; shutting down",
 			      strerror(errno));
 		server->is_unreported = true;
 		(void)kill(getpid(), SIGTERM);
@@ -584,7 +585,7 @@ static void tell_before(struct server *server)
 static void begin_handover(struct server *server)
 {
 	if (server->is_handing || server->is_handed)
-		weir__log_say(server->log, WEIR__LOG_WARNING, "SIGUSR2: the next server has been started already");
+		weir__log_say(server->log, WEIR__LOG_WARNING, "SIGUSR2: an upgrade is already in progress");
 	else
 		server->is_handing = server->options->argv &&
 				     weir__handover_begin(&server->handover, server->options->argv, &server->listeners,
@@ -607,7 +608,7 @@ static void look_at_table(struct server *server)
 	if (server->mapping.is_detached && !before.is_detached)
 		weir__log_say(
 			server->log, WEIR__LOG_ERROR,
-			"%s: the table was truncated, and the file system has no room to extend it: serving from memory, which is lost at the end; make room and restart the server",
+			"%s: the table was truncated, and the file system has no room to extend it: serving from memory, which is lost at exit; free space and restart the server",
 			name);
 	else if (server->mapping.truncations > before.truncations)
 		weir__log_say(
@@ -617,7 +618,7 @@ static void look_at_table(struct server *server)
 	if (!server->mapping.is_named && before.is_named && !server->is_handed)
 		weir__log_say(
 			server->log, WEIR__LOG_ERROR,
-			"%s: the table was removed while in use: its counts are lost when the server ends; restart the server to make a new table",
+			"%s: the table was removed while in use: its counts are lost at exit; restart the server to make a new table",
 			name);
 }
 
@@ -647,17 +648,17 @@ static void tell_main_process(pid_t process)
 static void leave(struct server *server)
 {
 	const struct weir__settings *const settings = server->settings;
-	const char *next_table = "it decides by the same table; holds made here are unknown to it";
+	const char *next_table = "the next server uses the same table; it does not know the holds of this server";
 	char drain[32];
 
 	if (server->stores)
-		next_table = "it decides by the same store; holds made here are unknown to it";
+		next_table = "the next server uses the same store; it does not know the holds of this server";
 	else if (is_private(settings))
 		next_table =
-			"its table was made anew, since none is shared or in a file: all keys are full, and holds are unknown";
+			"the next server has a new table, because shared and file are not set: all keys are full, and holds are lost";
 	else if (!weir__region_look(&server->table->region).is_named)
 		next_table =
-			"its table was made anew, since the one of this server was removed: all keys are full, and holds are unknown";
+			"the next server has a new table, because the table of this server was removed: all keys are full, and holds are lost";
 	server->is_handed = true;
 	if (server->parent < 0)
 		tell_main_process(server->handover.next);
@@ -666,7 +667,7 @@ static void leave(struct server *server)
 		weir__worker_leave(server->workers[i]);
 	weir__settings_write_number(WEIR__SETTING_DURATION, settings->drain_ns, drain, sizeof(drain));
 	weir__log_say(server->log, WEIR__LOG_INFO,
-		      "process %d serves now; this one serves its connections for %s more at most, and ends",
+		      "process %d serves now; this server drains its connections for at most %s and exits",
 		      (int)server->handover.next, drain);
 	weir__log_say(server->log, WEIR__LOG_INFO, "%s", next_table);
 	audit(server, "handed_over", (uint64_t)server->handover.next);
@@ -770,7 +771,7 @@ static void end(struct server *server)
 
 	weir__shutdown_guard_stop(&server->guard); /* it still runs if the start failed */
 	weir__shutdown_guard_start(&server->guard, server->log, server->parent >= 0 ? TWICE_MS : 0,
-				   "a second signal: ending at once");
+				   "second signal: exiting now");
 	limit_end(server, REPLIES_LEAST_MS);
 	if (server->is_handing) /* or the next server would serve on closed sockets */
 		weir__handover_cancel(&server->handover);
@@ -816,10 +817,10 @@ static int start_log(struct server *server)
 	server->log = settings->log = weir__log_new(STDERR_FILENO, settings->log_format == WEIR__LOG_FORMAT_JSON);
 	if (server->log) {
 		server->options->warn(server->settings, weir__log_stream(server->log, WEIR__LOG_WARNING));
-		weir__shutdown_guard_start(&server->guard, server->log, 0, "ended by a signal before it served");
+		weir__shutdown_guard_start(&server->guard, server->log, 0, "stopped by a signal before it served");
 		return DONE;
 	}
-	fputs("weir serve: there is no memory, or no thread, for the log\n", stderr);
+	fputs("weir serve: no memory or thread for the log\n", stderr);
 	return FAILED;
 }
 

@@ -26,138 +26,138 @@
 const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "listen", WEIR__SETTING_WHERE, 1, WEIR__LISTENERS_MAX, "127.0.0.1:6380", PLACE(listen), "WHERE",
 	  "Where to listen for RESP: HOST:PORT, or the path of a socket, with a slash. Port 0 picks a free one. "
-	  "A name is listened at by all its addresses, at one port. "
+	  "For a name, the server listens on all its addresses, at one port. "
 	  "An address that other machines can reach needs users.", NULL },
 	{ "http", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "127.0.0.1:8080", PLACE(http), "WHERE",
 	  "Where to listen for HTTP, written as for RESP; none turns it off.", NULL },
 	{ "metrics_listen", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "", PLACE(metrics_listen), "WHERE",
-	  "Where else to listen for HTTP, for /metrics, /healthz and /readyz only, and without a token: let only your Prometheus "
+	  "A second address for HTTP, with /metrics, /healthz and /readyz only, and without a token: let only your Prometheus "
 	  "reach it. /metrics stays where HTTP is, too.", NULL },
 	{ "metrics_open", WEIR__SETTING_CHOICE, 0, 0, "false", PLACE(metrics_open), "true",
-	  "With true, /metrics needs no token, although there are users.", "false true" },
+	  "With true, /metrics needs no token, even if the server has users.", "false true" },
 	{ "socket_mode", WEIR__SETTING_MODE, 1, 0777, "", PLACE(socket_mode), "MODE",
 	  "Who may connect to sockets with a path, as for chmod: 0660 is the owner and the group. Without it the umask "
 	  "decides.", NULL },
 	{ "keys", WEIR__SETTING_COUNT, 1, UINT64_C(10000000000), "1000000", PLACE(keys), "N",
-	  "How many keys can have part of a limit in use at the same time: 24 bytes each. When the table is full, the key "
+	  "How many keys can have part of a limit in use at the same time, 24 bytes each. When the table is full, the key "
 	  "that has used the least is evicted.", NULL },
 	{ "arena", WEIR__SETTING_BYTES, 0, 1024 * GIB, "16MiB", PLACE(arena), "BYTES",
 	  "Memory for the events of sliding logs and sub-windows, besides the memory of the keys: about 10 bytes an event. "
-	  "Other limits need none. Unless it is set, and unless the table is shared or in a file, it is as much as the limits of "
-	  "the policy need for keys that have used all, up to an eighth of the memory that is left, if that is more.", NULL },
+	  "Other limits need none. By default, unless the table is shared or in a file, it is as large as the limits of "
+	  "the policy need when all keys are used up, up to an eighth of the available memory, if that is more than the default.", NULL },
 	{ "inline_share", WEIR__SETTING_COUNT, 1, 99, "25", PLACE(inline_share), "PERCENT",
-	  "How much of a full table is for the keys of inline limits, which requests state. New keys of either kind evict "
+	  "The share of a full table for keys of inline limits, which requests state. New keys of either kind evict "
 	  "keys of the kind that has more than its share.", NULL },
 	{ "shared", WEIR__SETTING_TEXT, 0, 0, "", PLACE(shared), "NAME",
 	  "Keep the table in shared memory of this name, which outlives the server.", NULL },
 	{ "file", WEIR__SETTING_TEXT, 0, 0, "", PLACE(file), "PATH",
-	  "Keep the table in this file, which survives a reboot. Without shared or file the table is gone with the server.", NULL },
+	  "Keep the table in this file, which survives a reboot. Without shared or file the table is lost when the server exits.", NULL },
 	{ "overcommit", WEIR__SETTING_CHOICE, 0, 0, "false", PLACE(overcommit), "true",
-	  "With true, make the table even if it does not fit into the memory that the machine, the cgroup or the file system has "
-	  "left. If memory runs out later, the kernel ends this or another process.", "false true" },
+	  "With true, make the table even if it does not fit into the free memory of the machine, the cgroup or the file "
+	  "system. If memory runs out later, the kernel kills this or another process.", "false true" },
 	{ "store", WEIR__SETTING_URL, 0, 0, "", PLACE(store), "URL",
-	  "A Redis that decides, so that several servers share their limits: redis://HOST:PORT, rediss:// with TLS, "
-	  "redis+sentinel://, redis+unix://. Without it the table decides. If it has a password, put it in the file or the "
-	  "environment: others may see flags.", NULL },
+	  "A Redis that keeps the limits, so that several servers share them: redis://HOST:PORT, rediss:// with TLS, "
+	  "redis+sentinel://, redis+unix://. Without it the server uses its own table. Put a password into the file or the "
+	  "environment: other users of the machine can see flags.", NULL },
 	{ "store_budget", WEIR__SETTING_DURATION, 1000000, 10000000000, "100ms", PLACE(store_budget_ns), "TIME",
 	  "How long a decision waits for the store, at most, unless the policy says otherwise for its limit.", NULL },
 	{ "on_store_failure", WEIR__SETTING_CHOICE, 0, 0, "share", PLACE(on_store_failure), "HOW",
-	  "What decides when the store does not, unless the policy says otherwise for the limit: share, the limit "
+	  "Fail open or fail closed when the store does not reply, unless the policy says otherwise for the limit: share, the limit "
 	  "divided by the number of servers seen; open, which allows; closed, which denies.", "share open closed" },
 	{ "deferred_memory", WEIR__SETTING_BYTES, 65536, 64 * GIB, "64MiB", PLACE(deferred_memory), "BYTES",
-	  "How much memory the charges may take that are deferred while the store is out of reach: about 100 bytes a key, and the "
-	  "key. Units beyond it are never charged, and are counted.", NULL },
+	  "Memory for charges that are deferred while the store cannot be reached: about 100 bytes a key, and the "
+	  "key. Units beyond it are never charged, only counted.", NULL },
 	{ "workers", WEIR__SETTING_COUNT, 1, WEIR__WORKERS_MAX, "", PLACE(workers), "N",
-	  "Threads that serve; by default one per processor.", NULL },
+	  "Worker threads; by default one per processor.", NULL },
 	{ "spin", WEIR__SETTING_DURATION, 0, 1000000, "50us", PLACE(spin_ns), "TIME",
-	  "A busy worker polls for requests for up to this long before it sleeps, so that clients need not wake it: more "
-	  "requests a second, for processor time that would otherwise be idle. It stops by itself where that does not "
+	  "How long a busy worker polls for requests before it sleeps, so that clients need not wake it: more "
+	  "requests a second, for processor time that would otherwise be idle. A worker stops polling where that does not "
 	  "pay, as on a shared processor; 0 turns it off.", NULL },
 	{ "connections", WEIR__SETTING_COUNT, 1, 1000000, "10000", PLACE(connections), "N",
-	  "Connections per worker, at most. When all workers are full, others wait until one is closed.", NULL },
+	  "Maximum connections per worker. When all workers are full, new connections wait until one is closed.", NULL },
 	{ "connections_per_address", WEIR__SETTING_COUNT, 0, 1000000, "1000", PLACE(connections_per_address), "N",
-	  "Connections from one address, at most, over all workers. Further ones are refused; 0 means no bound. An IPv6 "
+	  "Maximum connections from one address, over all workers. More are refused; 0 means no maximum. An IPv6 "
 	  "address counts as its /64. Unix sockets, loopback addresses and trusted_proxies are exempt.", NULL },
 	{ "client_memory", WEIR__SETTING_BYTES, 4194304, 1024 * GIB, "64MiB", PLACE(client_memory), "BYTES",
-	  "Memory for the requests and replies of all connections of a worker, at most. From half of it on, clients that do not "
-	  "read get no more replies. Beyond it, the clients that take most are closed.", NULL },
+	  "Maximum memory for the requests and replies of all connections of a worker. From half of it on, clients that do not "
+	  "read get no more replies. Beyond it, the clients that take the most are closed.", NULL },
 	{ "idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "0", PLACE(idle_ns), "TIME",
-	  "Close an RESP connection that has been silent this long; 0 means never, as in Redis, since pools keep spare "
+	  "Close an RESP connection that has been idle this long; 0 means never, as in Redis, since pools keep spare "
 	  "connections.", NULL },
 	{ "http_idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "60s", PLACE(http_idle_ns), "TIME",
-	  "Close an HTTP connection that sends no request for this long after its last answer; 0 is never.", NULL },
+	  "Close an HTTP connection that sends no request for this long after its last response; 0 means never.", NULL },
 	{ "header_time", WEIR__SETTING_DURATION, 100000000, DAY_NS, "10s", PLACE(header_time_ns), "TIME",
 	  "Refuse a request that is still incomplete this long after its first byte, or, for the first one of an HTTP "
-	  "connection, this long after that was accepted. A connection that has sent nothing by then is closed. Where there "
-	  "are users, so is a connection of RESP that has not authenticated by then.", NULL },
+	  "connection, this long after it was accepted. A connection that has sent nothing by then is closed. If the server has "
+	  "users, so is an RESP connection that has not authenticated by then.", NULL },
 	{ "ratelimit_headers", WEIR__SETTING_CHOICE, 0, 0, "draft11", PLACE(ratelimit_headers), "WHICH",
 	  "HTTP headers that report limits: draft11, RateLimit and RateLimit-Policy of the IETF's draft 11; x, "
 	  "X-RateLimit-Limit, -Remaining and -Reset; both; or none.", "draft11 x both none" },
 	{ "trusted_proxies", WEIR__SETTING_PROXIES, 0, WEIR__PROXIES_MAX, "127.0.0.0/8,::1,unix", PLACE(trusted_proxies), "NETWORK",
-	  "Whose X-Forwarded-For /v1/authorize trusts: networks, addresses, and unix for clients of sockets with a path; "
-	  "none trusts no proxy.", NULL },
+	  "Proxies whose X-Forwarded-For /v1/authorize trusts: networks, addresses, and unix for clients of sockets with a path; "
+	  "none trusts none.", NULL },
 	{ "authorize_headers", WEIR__SETTING_HEADERS, 0, WEIR__HEADER_MAP_MAX, "", PLACE(authorize_headers), "HEADER",
 	  "Headers that become attributes for /v1/authorize: x-api-key=api_key, or x-api-key for the attribute x_api_key.", NULL },
 	{ "denial_reveals", WEIR__SETTING_CHOICE, 0, 0, "decided", PLACE(denial_reveals), "WHAT",
-	  "What /v1/authorize tells, which proxies pass on to visitors: of the limit that decided, or all, which adds how many "
+	  "What /v1/authorize reports, which proxies may pass on to visitors: the limit that decided, or all, which adds how many "
 	  "limits apply and how many in shadow denied.", "decided all" },
 	{ "denial_body", WEIR__SETTING_TEXT, 0, 0, "", PLACE(denial_body), "PATH",
 	  "A file for the body of denials at /v1/authorize, up to 16 KiB, in which {limit}, {quota}, {remaining}, {retry_after} and "
-	  "{reset} are replaced. It is read again with the users. Without it, the body is a problem as JSON.", NULL },
+	  "{reset} are replaced. It is reloaded with the users. Without it, the body is a JSON problem document.", NULL },
 	{ "denial_type", WEIR__SETTING_TEXT, 0, 0, "text/html; charset=utf-8", PLACE(denial_type), "TYPE",
-	  "The Content-Type of denial_body. It says how the name of the limit is escaped: for JSON, HTML, XML, or not.", NULL },
+	  "The Content-Type of denial_body. The name of the limit is escaped for it: for JSON, HTML, XML, or not.", NULL },
 	{ "allowed_hosts", WEIR__SETTING_HOSTS, 0, WEIR__HOSTS_MAX, "", PLACE(allowed_hosts), "NAME",
 	  "Names by which HTTP clients may call this server, besides addresses and localhost: weir.example.com, *.example.com, or "
-	  "* for any. Without it, and without users, names without a dot and names below .localhost, .local, .internal, .svc and "
-	  ".cluster.local are allowed, so that no web page can call the server by its own name.", NULL },
+	  "* for any. By default, without users, names without a dot and names below .localhost, .local, .internal, .svc and "
+	  ".cluster.local are allowed. This stops DNS rebinding by web pages.", NULL },
 	{ "output", WEIR__SETTING_BYTES, 65536, GIB, "16MiB", PLACE(output), "BYTES",
-	  "Bytes of replies to buffer for a client that sends a long pipeline before it reads any. Beyond that the server "
-	  "stops reading from it until it takes some.", NULL },
+	  "Bytes of replies to buffer for a client that pipelines requests without reading replies. Beyond that the server "
+	  "stops reading from it until it reads some.", NULL },
 	{ "stall", WEIR__SETTING_DURATION, 100000000, DAY_NS, "30s", PLACE(stall_ns), "TIME",
 	  "Close a client that reads its buffered replies slower than 1 KiB per second, on average over this long.", NULL },
 	{ "end_delay", WEIR__SETTING_DURATION, 0, DAY_NS, "0s", PLACE(end_delay_ns), "TIME",
 	  "After SIGTERM or SIGINT, keep serving for this long while /readyz says 503: time for load balancers to send "
 	  "requests elsewhere. A second signal cuts it short.", NULL },
 	{ "drain", WEIR__SETTING_DURATION, 0, DAY_NS, "30s", PLACE(drain_ns), "TIME",
-	  "After another server has taken over (SIGUSR2), how long connections to this one are still served, at most. "
-	  "Also how long the end after SIGTERM waits for what hangs: at least 10s for clients, 3s for threads.", NULL },
+	  "After an upgrade (SIGUSR2), how long the old server serves its connections, at most. "
+	  "Also how long a shutdown waits for clients and threads that hang: at least 10s for clients, 3s for threads.", NULL },
 	{ "keep_pid", WEIR__SETTING_CHOICE, 0, 0, "auto", PLACE(keep_pid), "WHEN",
-	  "Keep the process id over upgrades (SIGUSR2), for supervisors that know one process: a small parent stays, which "
+	  "Keep the process id over upgrades (SIGUSR2), for supervisors that watch one process: a small parent process stays and "
 	  "forwards signals to the server. auto does so as process 1 of a container, and under systemd unless Type=notify.",
 	  "auto on off" },
 	{ "pid_file", WEIR__SETTING_TEXT, 0, 0, "", PLACE(pid_file), "PATH",
-	  "Write the id of the process to which signals are sent to this file, once it serves; an upgrade replaces it.", NULL },
+	  "Write the process id, to send signals to, into this file once the server serves; an upgrade replaces it.", NULL },
 	{ "core_dumps", WEIR__SETTING_CHOICE, 0, 0, "false", PLACE(core_dumps), "true",
 	  "Allow core dumps, and debuggers of the same user. Both show passwords and keys of clients.", "false true" },
 	{ "holds", WEIR__SETTING_COUNT, 1, 16777216, "65536", PLACE(holds), "N",
-	  "How many holds have a place. A settled one keeps it until its ttl ends, so this must be at least the rate of holds "
-	  "times their ttl. When all are taken, new ones are refused.", NULL },
+	  "Maximum number of holds. A settled hold counts until its ttl ends, so this must be at least the rate of holds "
+	  "times their ttl. Beyond it, new holds get BUSY.", NULL },
 	{ "policy", WEIR__SETTING_TEXT, 0, 0, "", PLACE(policy), "PATH",
-	  "A file of limits, or a directory, whose *.yaml files make one policy in the order of their names. Or the URL "
-	  "of a key with such a file: etcd://HOST:PORT/KEY or redis://HOST:PORT/0?policy_key=KEY. It is "
-	  "read again whenever it changes. Without it, limits and attributes may be in the file of settings.", NULL },
+	  "A policy file, or a directory whose *.yaml files make one policy in the order of their names. Or the URL "
+	  "of a policy in etcd or Redis: etcd://HOST:PORT/KEY or redis://HOST:PORT/0?policy_key=KEY. It is "
+	  "reloaded when it changes. Without it, limits and attributes may be in the configuration file.", NULL },
 	{ "policy_copy", WEIR__SETTING_TEXT, 0, 0, "", PLACE(policy_copy), "PATH",
-	  "A file to which each valid policy from etcd or Redis is written. The server starts from it when they cannot be "
+	  "A file to which each valid policy from etcd or Redis is copied. The server starts from the copy when they cannot be "
 	  "reached or have no valid policy.", NULL },
 	{ "envoy_counts", WEIR__SETTING_CHOICE, 0, 0, "together", PLACE(envoy_counts), "HOW",
 	  "How the descriptors of an Envoy ratelimit policy count: together, so that a request that one of them denies is "
 	  "counted nowhere; or each for itself, including what it denies, as Envoy's service does.", "together each" },
 	{ "limits_max", WEIR__SETTING_COUNT, 0, 1000000, "0", PLACE(limits_max), "N",
-	  "How many limits and overrides all policies since the table was made may have, together: 2 KiB each. 0 is "
+	  "How many limits and overrides all policies since the table was made may have in total, 2 KiB each. 0 is "
 	  "twice as many as the first policy has, at least 1024. A table that outlives the server needs a fixed number.", NULL },
 	{ "service", WEIR__SETTING_TEXT, 0, 0, "weir", PLACE(service), "NAME",
 	  "The name of the server in metrics and traces: the label service, and service.name.", NULL },
 	{ "observe", WEIR__SETTING_CHOICE, 0, 0, "on", PLACE(observe), "HOW",
-	  "Whether decisions are observed for metrics, traces, the log of rejections, weir top and the page: on, or off. "
-	  "What the table counts is reported either way.", "on off" },
+	  "Whether to observe decisions for metrics, traces, the log of rejections, weir top and the page. "
+	  "The table's counters are reported either way.", "on off" },
 	{ "top_keys", WEIR__SETTING_COUNT, 0, 1024, "64", PLACE(top_keys), "N",
-	  "How many keys to count for each limit and worker, to find those that ask most and are denied most: a key with "
-	  "more than one in this many of the requests is among them. 0 is none. Each takes 448 bytes, those of a worker at "
-	  "most 64 MiB: limits beyond that have none.", NULL },
+	  "How many keys to count for each limit and worker, to find the top keys: a key with "
+	  "more than one in this many requests is found. 0 is none. Each takes 448 bytes, those of a worker at "
+	  "most 64 MiB: limits beyond that have no top keys.", NULL },
 	{ "trace_to", WEIR__SETTING_TEXT, 0, 0, "", PLACE(trace_to), "URL",
-	  "Where to send spans, by OTLP over HTTP: http://localhost:4318/v1/traces. Without it there are none.", NULL },
+	  "Where to send trace spans, by OTLP over HTTP: http://localhost:4318/v1/traces. Without it, none are sent.", NULL },
 	{ "trace_one_in", WEIR__SETTING_COUNT, 0, 1000000000, "100", PLACE(trace_one_in), "N",
-	  "Trace one in this many of the requests without a traceparent; 0 is none. Those with one are traced if it says "
+	  "Trace one in this many requests without a traceparent; 0 is none. Requests with one are traced if it says "
 	  "so.", NULL },
 	{ "log_format", WEIR__SETTING_CHOICE, 0, 0, "text", PLACE(log_format), "HOW",
 	  "The format of log lines: text, or json, one object each.", "text json" },
@@ -165,11 +165,11 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "Whether to log each rejection: off; hash, with a hash of the key; or key, with the key.",
 	  "off hash key" },
 	{ "log_rejections_limit", WEIR__SETTING_TEXT, 0, 0, "100/s", PLACE(log_rejections_limit), "LIMIT",
-	  "How many rejections are logged at most, as a limit; those left out are counted.", NULL },
+	  "How many rejections to log at most, as a limit; the others are counted.", NULL },
 	{ "auth_limit", WEIR__SETTING_TEXT, 0, 0, "1/s burst 60", PLACE(auth_limit), "LIMIT",
-	  "How many wrong passwords and tokens are accepted from one address, as a limit. Beyond it, none from that address are checked.", NULL },
+	  "How many wrong passwords and tokens one address may send, as a limit. Beyond it, passwords from that address are not checked.", NULL },
 	{ "users", WEIR__SETTING_USERS, 0, WEIR__USERS_MAX, "", PLACE(users), NULL,
-	  "Who may connect, with password, token and roles; once there is a user, all clients must authenticate. Only in the file.", NULL },
+	  "Who may connect, with password, token and roles. With at least one user, all clients must authenticate. Only in the file.", NULL },
 };
 /* clang-format on */
 
@@ -220,7 +220,8 @@ void weir__settings_note_name(struct weir__settings *settings, struct weir__sett
 		if (!is_before && !is_name(renamed[i].name, name, length))
 			continue;
 		if ((is_before ? settings->given_by_name[i] : settings->given_by_old_name[i]) & from)
-			weir__settings_error(settings, place, NULL, "%s was renamed to %s: use the new name alone",
+			weir__settings_error(settings, place, NULL,
+					     "%s was renamed to %s, and both are set: use only the new name",
 					     renamed[i].before, renamed[i].name);
 		if (is_before)
 			settings->given_by_old_name[i] = (uint8_t)(settings->given_by_old_name[i] | from);
@@ -344,8 +345,7 @@ static bool add_where(struct weir__settings *settings, const struct weir__settin
 	if (is_none)
 		return true;
 	if (list->n == setting->most) {
-		weir__settings_error(settings, place, setting->name, "too many; there are at most %d",
-				     (int)setting->most);
+		weir__settings_error(settings, place, setting->name, "too many; use at most %d", (int)setting->most);
 		return true;
 	}
 	memcpy(list->at[list->n], text, length);
@@ -394,8 +394,7 @@ static bool add_item(struct weir__settings *settings, const struct weir__setting
 	if (is_none)
 		return true;
 	if (*n == setting->most) {
-		weir__settings_error(settings, place, setting->name, "too many; there are at most %d",
-				     (int)setting->most);
+		weir__settings_error(settings, place, setting->name, "too many; use at most %d", (int)setting->most);
 		return true;
 	}
 	return add_to(setting->kind, list, text, length);
@@ -626,8 +625,9 @@ static void read_variable(struct weir__settings *settings, const char *name)
 		return;
 	weir__settings_note_name(settings, place, name, strlen(name));
 	if (setting->kind == WEIR__SETTING_USERS)
-		weir__settings_error(settings, place, setting->name,
-				     "users come from the file alone, since others may see the environment");
+		weir__settings_error(
+			settings, place, setting->name,
+			"set users only in the configuration file: other processes may see the environment");
 	else if (weir__settings_is_list(setting))
 		put_listed(settings, setting, place, text);
 	else
@@ -711,7 +711,7 @@ static void refuse_lonely(struct weir__settings *settings, const char *name, siz
 	if (setting == NULL && !is_config(name, length))
 		refuse_unknown(settings, name, length);
 	else
-		weir__settings_error(settings, place, NULL, "--%.*s needs a value: %s; weir serve --help tells more",
+		weir__settings_error(settings, place, NULL, "--%.*s needs a value: %s; see weir serve --help",
 				     (int)length, name, setting && setting->value ? setting->value : "FILE");
 }
 
@@ -723,8 +723,9 @@ static void read_flag(struct weir__settings *settings, const char *name, size_t 
 	if (setting == NULL)
 		refuse_unknown(settings, name, length);
 	else if (setting->kind == WEIR__SETTING_USERS)
-		weir__settings_error(settings, place, setting->name,
-				     "users come from the file alone, since others may see flags");
+		weir__settings_error(
+			settings, place, setting->name,
+			"set users only in the configuration file: other users of the machine can see flags");
 	else
 		weir__settings_put(settings, setting, place, value, strlen(value));
 }
@@ -779,7 +780,7 @@ static void check_policy(struct weir__settings *settings)
 	}
 	if (settings->policy_copy[0] != '\0' && !is_remote)
 		weir__settings_error(settings, weir__settings_place(settings, "policy_copy"), "policy_copy",
-				     "it is for a policy of etcd or Redis, and the policy is none; leave it out");
+				     "only for a policy in etcd or Redis; leave it out");
 }
 
 static void check_observation(struct weir__settings *settings)
@@ -826,12 +827,12 @@ static void check_together(struct weir__settings *settings)
 	check_denials(settings);
 	if (settings->policy[0] != '\0' && settings->has_policy)
 		weir__settings_error(settings, weir__settings_place(settings, "policy"), "policy",
-				     "there are limits or attributes in %s, too; leave one out", settings->config);
+				     "%s has limits or attributes, too; use one of the two", settings->config);
 	if (settings->shared[0] == '\0' || settings->file[0] == '\0')
 		return;
 	for (size_t i = 0; i < 2; i++)
 		weir__settings_error(settings, weir__settings_place(settings, names[i]), names[i],
-				     "a table is in shared memory or in a file, and both are set; leave one out");
+				     "shared and file are both set; use one of the two");
 }
 
 bool weir__settings_read(struct weir__settings *settings, int argc, char **argv)

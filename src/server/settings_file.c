@@ -197,9 +197,10 @@ static void check_secrets(struct weir__settings *settings, const struct weir__us
 		secrets->tokens > 0 ? weir__users_by_token_digest(&settings->users, user->token_digest) : NULL;
 
 	if (user->prefix_length > 0 && (user->roles & WEIR__ROLE_ADMIN))
-		weir__settings_error(settings, place_of(name), NULL,
-				     "users.%s: found key_prefix and the role admin, who sees all keys; leave one out",
-				     user->name);
+		weir__settings_error(
+			settings, place_of(name), NULL,
+			"users.%s: found key_prefix and the role admin, which sees all keys; use one of the two",
+			user->name);
 	if (secrets->roles > 1)
 		weir__settings_error(settings, place_of(name), NULL, "users.%s: found both roles and role; use roles",
 				     user->name);
@@ -220,7 +221,8 @@ static void check_secrets(struct weir__settings *settings, const struct weir__us
 			user->name);
 	if (other)
 		weir__settings_error(settings, place_of(name), NULL,
-				     "users.%s: found the token of users.%s; use another one", user->name, other->name);
+				     "users.%s: found the same token as users.%s; use another", user->name,
+				     other->name);
 }
 
 static void read_user(struct weir__settings *settings, const struct weir__node *node)
@@ -232,7 +234,7 @@ static void read_user(struct weir__settings *settings, const struct weir__node *
 
 	if (!weir__users_is_name(name->text.at, name->text.n)) {
 		weir__settings_error(settings, place_of(name), NULL,
-				     "users: found a name that cannot be; use 1 to %d letters, digits and . _ @ -",
+				     "users: found an invalid name; use 1 to %d letters, digits and . _ @ -",
 				     WEIR__USER_NAME_MAX);
 		return;
 	}
@@ -248,8 +250,8 @@ static void read_user(struct weir__settings *settings, const struct weir__node *
 	user.has_password = secrets.passwords > 0;
 	user.has_token = secrets.tokens > 0;
 	if (users->n == WEIR__USERS_MAX)
-		weir__settings_error(settings, place_of(name), NULL, "users.%s: too many; there are at most %d",
-				     user.name, WEIR__USERS_MAX);
+		weir__settings_error(settings, place_of(name), NULL, "users.%s: too many; use at most %d", user.name,
+				     WEIR__USERS_MAX);
 	else if (!weir__users_add(users, &user))
 		weir__settings_error(settings, place_of(name), NULL, "users.%s: no memory for it", user.name);
 	weir__memory_wipe(&user, sizeof(user));
@@ -376,7 +378,7 @@ void weir__settings_read_file(struct weir__settings *settings)
 
 	if (error == EFBIG)
 		weir__settings_error(settings, settings->config_place, "config",
-				     "%s: found more than %d bytes; use fewer", settings->config,
+				     "%s: found more than %d bytes; use a smaller file", settings->config,
 				     WEIR__SETTINGS_FILE_MAX);
 	else if (error != 0)
 		weir__settings_error(settings, settings->config_place, "config", "%s: %s", settings->config,

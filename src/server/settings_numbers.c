@@ -85,7 +85,7 @@ void weir__settings_write_number(enum weir__setting_kind kind, uint64_t number, 
 void weir__settings_write_right(const struct weir__setting *setting, char *ret_text, size_t size)
 {
 	/* by kind */
-	static const char *const whats[] = { "a whole number", "bytes", "a time" };
+	static const char *const whats[] = { "a whole number", "bytes", "a duration" };
 	static const char *const hows[] = { "1000, 500k or 5m", "65536, 64KiB or 4MiB", "30s, 5min or 1hour" };
 	char least[32], most[32];
 

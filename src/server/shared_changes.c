@@ -145,7 +145,7 @@ static bool run_script(struct weir__shared_changes *changes, const struct script
 		turn(changes, WEIR_NEVER);
 	if (!weir__redis_query_is_done(&query)) {
 		weir__redis_query_give_up(changes->client, weir__monotonic_ns());
-		(void)snprintf(reply->why, sizeof(reply->why), "the server ends");
+		(void)snprintf(reply->why, sizeof(reply->why), "the server is shutting down");
 	} else if (query.state == WEIR__REDIS_QUERY_IS_TOO_LARGE) {
 		(void)snprintf(reply->why, sizeof(reply->why), "the reply is too large");
 	} else if (query.state == WEIR__REDIS_QUERY_HAS_FAILED) {
@@ -167,8 +167,7 @@ static void tell_error(struct weir__shared_changes *changes, const char *error)
 	(void)snprintf(changes->error, sizeof(changes->error), "%s", error);
 	if (*error)
 		weir__log_say(changes->log, WEIR__LOG_WARNING,
-			      "changes of limits do not reach other servers, and theirs do not arrive: Redis: %s",
-			      error);
+			      "limit changes are not shared with other servers: Redis: %s", error);
 }
 
 static bool take_error(struct reply *reply, const struct weir__resp_token *token)
@@ -245,8 +244,7 @@ static void tell_damaged(struct weir__shared_changes *changes, uint32_t n)
 {
 	if (n > changes->damaged)
 		weir__log_say(changes->log, WEIR__LOG_WARNING,
-			      "%u changes of limits in Redis cannot be read and are ignored; see HGETALL %s", n,
-			      changes->key_of_changes);
+			      "ignoring %u invalid limit changes in Redis; see HGETALL %s", n, changes->key_of_changes);
 	changes->damaged = n;
 }
 
@@ -490,7 +488,7 @@ static void make(struct weir__shared_changes *changes, struct weir__shared_chang
 						 weir_table_now(changes->table), &change->is_made, &before, &why);
 		if (!change->is_made)
 			(void)refuse(change, WEIR__ERROR_LIMIT,
-				     error == WEIR_OK ? "a later change was made meanwhile" : why.text);
+				     error == WEIR_OK ? "a later change was made in the meantime" : why.text);
 	}
 	weir__audit_change(changes->log, &change->who, change->plan, before.count > 0 ? &before : NULL, &change->to,
 			   true, change->is_made ? NULL : change->refusal.why.text);
@@ -539,7 +537,7 @@ static bool init(struct weir__shared_changes *changes, struct weir_message *ret_
 {
 	uint64_t seeds[2];
 
-	*ret_message = (struct weir_message){ .text = "no memory, descriptor or thread to share changes of limits" };
+	*ret_message = (struct weir_message){ .text = "no memory, file descriptor or thread to share limit changes" };
 	if (weir__memory_random(seeds, sizeof(seeds)) != 0)
 		return false;
 	changes->seed = seeds[0];
@@ -560,7 +558,7 @@ struct weir__shared_changes *weir__shared_changes_new(const struct weir__redis_u
 {
 	struct weir__shared_changes *const changes = calloc(1, sizeof(*changes));
 
-	*ret_message = (struct weir_message){ .text = "no memory to share changes of limits" };
+	*ret_message = (struct weir_message){ .text = "no memory to share limit changes" };
 	if (changes == NULL || weir__loop_init(&changes->loop) != 0) {
 		free(changes);
 		return NULL;
@@ -653,7 +651,7 @@ bool weir__change_request_init(struct weir__change_request *request, struct weir
 	memcpy(change->plan, name, length); /* it fits, because a limit of this name exists */
 	change->to = *to;
 	change->who = *who;
-	(void)refuse(change, WEIR__ERROR_UNSHARED, "the server ends");
+	(void)refuse(change, WEIR__ERROR_UNSHARED, "the server is shutting down");
 	request->change = change;
 	weir__request_init(&request->request, sizeof(*request), &kind, context, client);
 	request->request.n_claims = 0;

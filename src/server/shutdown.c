@@ -58,7 +58,7 @@ static void *keep(void *guard_)
 		else if (weir__monotonic_ms() >= atomic_load(&guard->until_ms))
 			weir__log_say_now(
 				guard->log, WEIR__LOG_ERROR,
-				"a thread did not stop in time, which happens when a file system does not answer: ending without it");
+				"a thread did not stop in time, perhaps because a file system hangs: exiting without it");
 		else
 			continue;
 		_exit(FAILED);

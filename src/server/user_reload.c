@@ -137,7 +137,7 @@ static bool read_file(struct weir__user_reload *user_reload, FILE *errors)
 				   atomic_load(&user_reload->current)->users.n > 0;
 	if (user_reload->lacks_users)
 		weir__settings_error(said, (struct weir__setting_place){ WEIR__FROM_FILE, 1, 1 }, "users",
-				     "there are none in it; to have none any more, start the server anew");
+				     "no users found; to remove all users, restart the server");
 	return said->n_errors == 0;
 }
 
@@ -173,11 +173,11 @@ static void take_users(struct weir__user_reload *user_reload)
 		return;
 	if (!put(user_reload, &user_reload->said->users)) {
 		weir__log_say(user_reload->started->log, WEIR__LOG_ERROR,
-			      "users stay as they are, since there is no memory for others");
+			      "no memory for the new users; keeping the current users");
 		return;
 	}
 	weir__accept_balancer_wake(user_reload->balancer);
-	weir__log_say(user_reload->started->log, WEIR__LOG_INFO, "users have changed; there are %zu now",
+	weir__log_say(user_reload->started->log, WEIR__LOG_INFO, "users changed; %zu in total",
 		      user_reload->said->users.n);
 	audit(user_reload, before, NULL);
 }
@@ -190,9 +190,9 @@ static void tell_wrong(struct weir__user_reload *user_reload, char *text)
 		return;
 	free(user_reload->wrong);
 	user_reload->wrong = strdup(text);
-	audit(user_reload, atomic_load(&user_reload->current)->users.n, "what was read is wrong");
+	audit(user_reload, atomic_load(&user_reload->current)->users.n, "the file has errors");
 	weir__log_say(user_reload->started->log, WEIR__LOG_ERROR,
-		      "users stay as they are, since what was read is wrong:");
+		      "the configuration file has errors; keeping the current users:");
 	if (user_reload->started->log && (!user_reload->started->has_policy || user_reload->lacks_users)) {
 		FILE *const stream = weir__log_stream(user_reload->started->log, WEIR__LOG_ERROR);
 
@@ -208,9 +208,9 @@ static void look_at_denials(struct weir__user_reload *user_reload)
 	bool is_changed;
 
 	if (!weir__denial_body_reload(user_reload->denial_body, &is_changed, &why))
-		weir__log_say(log, WEIR__LOG_ERROR, "denial_body: %s; the one before stays in use", why.text);
+		weir__log_say(log, WEIR__LOG_ERROR, "denial_body: %s; keeping the current one", why.text);
 	else if (is_changed)
-		weir__log_say(log, WEIR__LOG_INFO, "denial_body has changed");
+		weir__log_say(log, WEIR__LOG_INFO, "denial_body changed");
 }
 
 static void look_at_users(struct weir__user_reload *user_reload)

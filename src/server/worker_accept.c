@@ -93,15 +93,16 @@ static void tell_of_pause(struct weir__worker *worker, int error)
 	if (!weir__counters_set_may_log(options->counters_set, WEIR__COUNTERS_LINE_PAUSE, &left_out))
 		return;
 	if (left_out > 0)
-		(void)snprintf(before, sizeof(before), "; %" PRIu64 " pauses since the last such line", left_out);
+		(void)snprintf(before, sizeof(before), "; %" PRIu64 " pauses since the last line like this", left_out);
 	if (error == 0)
 		weir__log_say(options->log, WEIR__LOG_WARNING,
 			      "connections: each of %" PRIu32 " workers has %" PRIu32
-			      ", the most that the setting allows; new ones wait until one is closed%s",
+			      " connections, the maximum; new connections wait until one is closed%s",
 			      weir__accept_balancer_workers(options->balancer), options->connections_max, before);
 	else
 		weir__log_say(options->log, WEIR__LOG_WARNING,
-			      "connections: %s; new ones wait until the system has room%s", strerror(error), before);
+			      "connections: %s; new connections wait until the system has room%s", strerror(error),
+			      before);
 }
 
 static void tell_of_address(struct weir__worker *worker, const struct weir__address *address)
@@ -115,10 +116,10 @@ static void tell_of_address(struct weir__worker *worker, const struct weir__addr
 	    !weir__counters_set_may_log(options->counters_set, WEIR__COUNTERS_LINE_ADDRESS, &left_out))
 		return;
 	if (left_out > 0)
-		(void)snprintf(before, sizeof(before), "; %" PRIu64 " others since the last such line", left_out);
+		(void)snprintf(before, sizeof(before), "; %" PRIu64 " more since the last line like this", left_out);
 	weir__address_write(address, text);
 	weir__log_say(options->log, WEIR__LOG_WARNING,
-		      "connections_per_address: refused a connection from %s, which has as many as it may%s", text,
+		      "connections_per_address: refused a connection from %s, which has reached the maximum%s", text,
 		      before);
 }
 

@@ -28,10 +28,10 @@ static void tell(struct weir__worker *worker, size_t bytes)
 	    !weir__counters_set_may_log(options->counters_set, WEIR__COUNTERS_LINE_MEMORY, &left_out))
 		return;
 	if (left_out > 0)
-		(void)snprintf(before, sizeof(before), "; %" PRIu64 " others since the last such line", left_out);
+		(void)snprintf(before, sizeof(before), "; %" PRIu64 " more since the last line like this", left_out);
 	weir__log_say(
 		options->log, WEIR__LOG_WARNING,
-		"client_memory: the clients of a worker took more than %zu bytes; closed one of the largest, with %zu "
+		"client_memory: the clients of a worker used more than %zu bytes; closed one of the largest, with %zu "
 		"bytes%s",
 		options->client_memory, bytes, before);
 }

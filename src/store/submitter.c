@@ -55,7 +55,8 @@ int weir_submitter_new(struct weir_store *store, struct weir_submitter **ret_sub
 	submitter->loop = (struct weir__loop){ .epoll = -1, .wake = weir__wakeup_new(), .alarm = -1 };
 	if (submitter->loop.wake < 0) {
 		free(submitter);
-		return refuse(ret_message, "no descriptor for a submitter: raise the limit of open files (ulimit -n)");
+		return refuse(ret_message,
+			      "no file descriptor for a submitter: raise the limit of open files (ulimit -n)");
 	}
 	weir__lock_acquire(&store->lock);
 	number = store->n_submitters++;

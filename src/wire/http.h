@@ -22,22 +22,22 @@ enum {
 /* name, status, text */
 #define WEIR__HTTP_ERRORS(X)                                                                                           \
 	X(NONE, 0, "")                                                                                                 \
-	X(SYNTAX, 400, "this is not HTTP/1.1 as RFC 9112 has it")                                                      \
-	X(VERSION, 505, "the version is none of HTTP/1.1 and HTTP/1.0")                                                \
-	X(METHOD, 501, "CONNECT and PRI are not done here; use GET, HEAD, POST, PUT or DELETE")                        \
-	X(TARGET, 400, "the target is a path, with a query or without, and has no fragment")                           \
-	X(URI_SIZE, 414, "the target is too long; request line and headers have 16384 bytes at most, together")        \
-	X(HEAD_SIZE, 431, "request line and headers have 16384 bytes at most, together")                               \
-	X(HEADERS, 431, "there are 64 headers at most")                                                                \
-	X(BARE_LF, 400, "a line ends with CR LF, and this one with LF alone")                                          \
-	X(FOLDED, 400, "a header is one line, and this one begins with a space")                                       \
-	X(NAMELESS, 400, "a header has a name before its colon")                                                       \
-	X(NO_HOST, 400, "a request of HTTP/1.1 has a Host header")                                                     \
-	X(HOSTS, 400, "a request has one Host header")                                                                 \
-	X(CODING, 501, "the only Transfer-Encoding is chunked, once, in HTTP/1.1")                                     \
-	X(EXPECTATION, 417, "the only expectation is 100-continue")                                                    \
-	X(BODY_SIZE, 413, "a body has 131072 bytes at most")                                                           \
-	X(EXTRA_SIZE, 431, "chunk extensions and trailers have 16384 bytes at most")
+	X(SYNTAX, 400, "malformed HTTP/1.1 request (RFC 9112)")                                                        \
+	X(VERSION, 505, "unsupported HTTP version; use HTTP/1.1 or HTTP/1.0")                                          \
+	X(METHOD, 501, "CONNECT and PRI are not supported; use GET, HEAD, POST, PUT or DELETE")                        \
+	X(TARGET, 400, "invalid target; use a path, with or without a query, and without a fragment")                  \
+	X(URI_SIZE, 414, "the target is too long; request line and headers have at most 16384 bytes in total")         \
+	X(HEAD_SIZE, 431, "headers too long; request line and headers have at most 16384 bytes in total")              \
+	X(HEADERS, 431, "too many headers; use at most 64")                                                            \
+	X(BARE_LF, 400, "a line ends with LF; use CR LF")                                                              \
+	X(FOLDED, 400, "a header line begins with a space; write each header on one line")                             \
+	X(NAMELESS, 400, "a header has no name before its colon")                                                      \
+	X(NO_HOST, 400, "missing Host header")                                                                         \
+	X(HOSTS, 400, "more than one Host header; send one")                                                           \
+	X(CODING, 501, "unsupported Transfer-Encoding; use chunked, once, with HTTP/1.1")                              \
+	X(EXPECTATION, 417, "unsupported Expect; use 100-continue")                                                    \
+	X(BODY_SIZE, 413, "the body is too long; use at most 131072 bytes")                                            \
+	X(EXTRA_SIZE, 431, "chunk extensions and trailers are too long; use at most 16384 bytes")
 
 enum weir__http_error {
 #define FAULT_NAME(name, status, text) WEIR__HTTP_ERROR_##name,

@@ -245,7 +245,7 @@ void weir__reply_end(struct weir__http_reply *reply, unsigned status, const char
 	if (reply->is_full) {
 		reply->is_full = false;
 		reply->headers_length = 0;
-		weir__reply_problem(reply, 500, "the answer is longer than one can be");
+		weir__reply_problem(reply, 500, "the response is too long");
 		return;
 	}
 	to = put_status(to, status);

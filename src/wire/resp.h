@@ -36,7 +36,7 @@ enum weir__resp_status {
 	X(BULK_LINE, "too big bulk count string")                                                                      \
 	X(UNAUTHENTICATED_MULTIBULK, "unauthenticated multibulk length")                                               \
 	X(UNAUTHENTICATED_BULK, "unauthenticated bulk length")                                                         \
-	X(TYPE, "no such type of reply")                                                                               \
+	X(TYPE, "unknown type of reply")                                                                               \
 	X(LINE, "a line of a reply does not end in CR LF, or is too long")                                             \
 	X(VALUE, "a reply does not hold what its type says")                                                           \
 	X(REPLY_SIZE, "a reply is too large or too deep")

@@ -193,9 +193,9 @@ def library_is_found():
     with tempfile.TemporaryDirectory() as folder:
         package = os.path.join(folder, "weir")
         shutil.copytree(os.path.dirname(weir.__file__), package, ignore=shutil.ignore_patterns("__pycache__"))
-        assert "ImportError: there is no libweir.so: set WEIR_LIBRARY" in imported(folder, "")
+        assert "ImportError: libweir.so not found: set WEIR_LIBRARY" in imported(folder, "")
         assert "ImportError: /nowhere/libweir.so cannot be loaded" in imported(folder, "/nowhere/libweir.so")
-        assert "has no weir_strerror: it is no libweir" in imported(folder, "libc.so.6")
+        assert "has no weir_strerror: not libweir" in imported(folder, "libc.so.6")
         os.symlink(os.path.realpath(os.environ["WEIR_LIBRARY"]), os.path.join(package, "libweir.so"))
         assert imported(folder, "", "import weir; print(weir.Limiter('1/s'))") == "<weir.Limiter 1/s>\n"
 
@@ -300,7 +300,7 @@ def nothing_is_pickled_or_copied():
                       weir.Canceller(), weir.Queue("1/s leaky queue 3"), limiter.reserve()):
             for copying in (copy.copy, copy.deepcopy, pickle.dumps):
                 why = raises(TypeError, copying, thing)
-                assert re.fullmatch(rf"a weir\.{type(thing).__name__} is not copied or pickled: .{{20,}}", why), why
+                assert re.fullmatch(rf"a weir\.{type(thing).__name__} cannot be copied or pickled: .{{20,}}", why), why
         assert guard.check({"ip": "a"}) and limiter.tokens() == 0
 
 
@@ -468,7 +468,7 @@ def several_limits_decide_together():
     assert user.peek("alice", 1, THEN).remaining == 1, "charged in spite of the denial"
     assert table.decide([(user, "bob", 3)], THEN).verdict.never
     for wrong in ([], [(user, "a", 1)] * 17):
-        assert "give 1 to 16" in refused(weir.ERR_LIMIT, table.decide, wrong)
+        assert "use 1 to 16" in refused(weir.ERR_LIMIT, table.decide, wrong)
     stranger = a_table().add_limit("per user", "2/s")
     assert "another table" in raises(ValueError, table.decide, [(stranger, "a", 1)])
     raises(ValueError, table.allow_batch, [(stranger, "a", 1)])
@@ -505,7 +505,7 @@ def table_refuses():
     assert 'a limit "per user" of 10/s' in refused(weir.ERR_CHANGE, table.add_limit, "per user", "20/s")
     refused(weir.ERR_SYNTAX, table.add_limit, "x", "10 per s")
     refused(weir.ERR_NO_ARENA, table.add_limit, "x", "10/s sliding_log")
-    assert "at 1: a name has no control characters" in refused(weir.ERR_LIMIT, table.add_limit, "a\nb", "10/s")
+    assert "at 1: a name must not contain control characters" in refused(weir.ERR_LIMIT, table.add_limit, "a\nb", "10/s")
     refused(weir.ERR_MAXIMUM, table.add_limit, "x", "268435456/s fixed_window")
     refused(weir.ERR_LIMIT, table.add_limit, "", "10/s")
     raises(ValueError, table.add_limit, "a\0b", "10/s")
@@ -568,7 +568,7 @@ def shared_tables_are_one():
             assert one.stats() == other.stats() == (2, 1) and repr(first) == f"<weir.Table {name!r}>"
             assert abs(first.now() - second.now()) < HOUR
             refused(weir.ERR_CHANGE, second.add_limit, "per user", "3/day")
-            assert "asked for were" in refused(weir.ERR_REGION, weir.Table, 5000, shared=name)
+            assert "requested were" in refused(weir.ERR_REGION, weir.Table, 5000, shared=name)
         with weir.Table(shared=name) as again:
             assert not again.add_limit("per user", "2/day").allow("a"), "what is owed is gone"
     finally:
@@ -579,7 +579,7 @@ def shared_tables_are_one():
         assert (error.code, error.errno) == (weir.ERR_SYSTEM, errno.ENOENT) and name in str(error)
     else:
         raise AssertionError("unlinked twice")
-    assert "no such table" in refused(weir.ERR_NO_TABLE, weir.Table, shared=name)
+    assert "the table does not exist" in refused(weir.ERR_NO_TABLE, weir.Table, shared=name)
     refused(weir.ERR_LIMIT, weir.Table.unlink, "a/b")
     raises(ValueError, weir.Table.unlink, "a\0b")
 
@@ -695,8 +695,8 @@ def decides_in(store):
     assert not joint and joint.decided_by == 0 and joint.verdicts[1].allowed and joint.verdict.never
     assert store.decide([weir.Claim(limit, "b"), weir.Claim(twice, "b")])
     assert [bool(each) for each in store.take_batch([(limit, "c", 9), (limit, "c", 9), (twice, "c", 1)])] == [True, False, True]
-    assert "give 1 to 16" in refused(weir.ERR_LIMIT, store.decide, [])
-    assert "give 1 to 64" in refused(weir.ERR_LIMIT, store.take_batch, [])
+    assert "use 1 to 16" in refused(weir.ERR_LIMIT, store.decide, [])
+    assert "use 1 to 64" in refused(weir.ERR_LIMIT, store.take_batch, [])
     assert store.stats().keys_evicted == 0
     limit.change("11/day")
     assert limit.text == "11/day" and "per user" in repr(limit)

@@ -73,15 +73,15 @@ def decisions_are_told_in_a_sentence():
             expect(0, f"allowed, 19 of 20 left, full again in {SPAN}", "take", key, limit, *at)
             expect(0, f"allowed, 14 of 20 left, full again in {SPAN}", "take", key, limit, "5", *at)
             expect(1, f"denied, 14 of 20 left, retry in {SPAN}, full again in {SPAN}", "take", *at, key, limit, "15")
-            expect(1, f"denied, 14 of 20 left, full again in {SPAN}; no wait will help: it is more than there ever is "
-                   "at once", "take", key, limit, "21", *at)
+            expect(1, f"denied, 14 of 20 left, full again in {SPAN}; no wait will help: the cost exceeds "
+                   "the limit's capacity", "take", key, limit, "21", *at)
             expect(0, f"would be allowed, 14 of 20 left, full again in {SPAN}", "peek", key, limit, *at)
             expect(1, f"would be denied, 14 of 20 left, retry in {SPAN}, full again in {SPAN}", "peek", key, limit,
                    "15", *at)
             expect(0, f"allowed 14 of 100, 0 of 20 left, full again in {SPAN}", "upto", key, limit, "100", *at)
-            expect(0, f"given back, 3 of 20 left, full again in {SPAN}", "refund", key, limit, "3", *at)
-            expect(0, "forgotten", "reset", key, limit, *at)
-            expect(0, "there was nothing to forget", "reset", key, limit, *at)
+            expect(0, f"refunded, 3 of 20 left, full again in {SPAN}", "refund", key, limit, "3", *at)
+            expect(0, "reset", "reset", key, limit, *at)
+            expect(0, "nothing to reset: the key was full", "reset", key, limit, *at)
             expect(0, "PONG", "ping", *at)
 
 
@@ -109,8 +109,8 @@ def words_may_be_anything():
         expect(0, "allowed, 1 of 2 left, .*", "take", "\x1b\udcff", "2/day", *at)
         expect(0, "allowed, 1 of 2 left, .*", "take", "", "2/day", *at)
         expect(0, "allowed, 0 of 2 left, .*", "take", "", "2/day", *at)
-        expect(3, r"weir take: the server says: ERR the limit: .*\?.*", "take", "key", "2/\x1b", *at)
-        expect(3, "weir take: the server says: ERR the limit: .*fortnight.*", "take", "key", "2/fortnight", *at)
+        expect(3, r"weir take: the server replied: ERR the limit: .*\?.*", "take", "key", "2/\x1b", *at)
+        expect(3, "weir take: the server replied: ERR the limit: .*fortnight.*", "take", "key", "2/fortnight", *at)
         for words in (("take", "key", "2/day"), ("upto", "key", "2/day"), ("refund", "key", "2/day"), ("settle", "id"),
                       ("all", "a", "2/day", "1", "b", "2/day"), ("hold", "id", "a", "2/day", "1")):
             for number in ("-1", "many", "", "1.5", "9223372036854775808", "9" * 30):
@@ -122,35 +122,35 @@ def words_may_be_anything():
 
 def what_was_called_wrongly_is_told():
     for pattern, *arguments in (
-            ("weir take: takes KEY LIMIT .COST., not 1 argument; weir take --help tells more", "take", "key"),
+            ("weir take: takes KEY LIMIT .COST., not 1 argument; see weir take --help", "take", "key"),
             ("weir take: takes .*, not 4 arguments; .*", "take", "a", "b", "c", "d"),
             ("weir ping: takes none, not 1 argument; .*", "ping", "a"),
             ("weir all: takes KEY LIMIT COST, once or more, not 4 arguments; .*", "all", "a", "1/s", "1", "b"),
             ("weir all: takes .*, not 0 arguments; .*", "all"),
-            ('weir all: "x": one argument too many; at most 48 can be sent', "all", *["x"] * 49),
-            ("weir take: --at needs a value; weir take --help tells more", "take", "a", "1/s", "--at"),
+            ('weir all: "x": too many arguments; use at most 48', "all", *["x"] * 49),
+            ("weir take: --at needs a value; see weir take --help", "take", "a", "1/s", "--at"),
             ('weir peek: "--wait": unknown option; .*', "peek", "a", "1/s", "--wait", "5"),
             ('weir take: "soon": --wait takes milliseconds, 0 to 86400000', "take", "a", "1/s", "--wait", "soon"),
             ('weir take: "86400001": --wait takes .*', "take", "a", "1/s", "--wait", "86400001"),
             ('weir take: "": --wait takes .*', "take", "a", "1/s", "--wait", ""),
-            ("weir ping: nowhere: no address; use HOST:PORT, .*", "ping", "--at", "nowhere"),
-            ('weir ping: "me": a user has a password: use --password-file, or set WEIR_PASSWORD', "ping", "--user", "me"),
+            ("weir ping: nowhere: invalid address; use HOST:PORT, .*", "ping", "--at", "nowhere"),
+            ('weir ping: "me": missing password: use --password-file, or set WEIR_PASSWORD', "ping", "--user", "me"),
             ('weir ping: "./no-such-file": No such file or directory', "ping", "--password-file", "./no-such-file"),
-            ('weir ping: "/dev/null": its first line should be a password, .*', "ping", "--password-file", "/dev/null")):
+            ('weir ping: "/dev/null": the first line must be a password, .*', "ping", "--password-file", "/dev/null")):
         expect(2, pattern, *arguments)
 
 
 def who_does_not_answer_is_told():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = "127.0.0.1:%d" % taken.getsockname()[1]
-    expect(3, f"weir ping: nothing listens at {nobody}: start it with `weir serve`", "ping", "--at", nobody)
-    expect(3, "weir ping: nothing listens at ./no-such-socket: start it with `weir serve`", "ping", "--at",
+    expect(3, f"weir ping: no server at {nobody}: start one with `weir serve`", "ping", "--at", nobody)
+    expect(3, "weir ping: no server at ./no-such-socket: start one with `weir serve`", "ping", "--at",
            "./no-such-socket")
-    for answer, pattern in ((b"", "the server closed the connection without an answer"),
-                            (b"HTTP/1.1 400 Bad Request\r\n\r\n", "what answers there does not speak RESP: .*"),
-                            (b"-NOPROTO \x1b[31m\r\n", r"the server says: NOPROTO \\x1b\[31m"),
-                            (b"%1\r\n+a\r\n", "the server closed the connection without an answer"),
-                            (b"$270000\r\n" + b"x" * 270000 + b"\r\n", "what answers there does not speak RESP: .*")):
+    for answer, pattern in ((b"", "the server closed the connection without a reply"),
+                            (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the server does not speak RESP: .*"),
+                            (b"-NOPROTO \x1b[31m\r\n", r"the server replied: NOPROTO \\x1b\[31m"),
+                            (b"%1\r\n+a\r\n", "the server closed the connection without a reply"),
+                            (b"$270000\r\n" + b"x" * 270000 + b"\r\n", "the server does not speak RESP: .*")):
         with stranger(answer) as where:
             expect(3, f"weir ping: {pattern}", "ping", "--at", where)
 
@@ -182,10 +182,10 @@ def clients_are_unblocked():
             for key in ("2001:db8::1", "ip=2001:db8::/64", "2001:DB8:0:0::2"):
                 expect(1, f"would be denied, 0 of 3 left, retry in {SPAN}, full again in {SPAN}", "peek", key, "@logins", *at)
                 assert re.search(r"^is_stored +yes$", weir("inspect", key, "@logins", *at).stdout, re.M), key
-            expect(3, 'weir reset: the server says: ERR the key: "2001:db8::/48" is none of @logins, whose keys are made of ip, as in '
+            expect(3, 'weir reset: the server replied: ERR the key: "2001:db8::/48" is not a key of @logins, whose keys are made of ip, as in '
                    r"ip=192\.0\.2\.1 or 192\.0\.2\.1", "reset", "2001:db8::/48", "@logins", *at)
-            expect(0, "forgotten", "reset", "2001:db8::2", "@logins", *at)
-            expect(0, "there was nothing to forget", "reset", "2001:db8::2", "@logins", *at)
+            expect(0, "reset", "reset", "2001:db8::2", "@logins", *at)
+            expect(0, "nothing to reset: the key was full", "reset", "2001:db8::2", "@logins", *at)
             expect(0, f'allowed by "logins", 2 of 3 left, full again in {SPAN}', "check", "ip=2001:db8::1", *at)
 
 
@@ -226,11 +226,11 @@ def users_are_asked_for():
         config.flush()
         with server("--config", config.name) as (_, path):
             for words in (("take", "k", "2/day"), ("ping",)):
-                expect(3, f"weir {words[0]}: the server has users: say who asks with --user USER, and the password with "
+                expect(3, f"weir {words[0]}: authentication required: use --user USER, and give the password with "
                        "--password-file FILE or WEIR_PASSWORD in the environment", *words, "--at", path)
             expect(0, "allowed, 1 of 2 left, .*", "take", "k", "2/day", "--wait", "86400000", "--user", "web", "--at", path,
                    env={"WEIR_PASSWORD": "s3cret"})
-            expect(3, "weir ping: the server says: WRONGPASS .*", "ping", "--user", "web", "--at", path, env={"WEIR_PASSWORD": "x"})
+            expect(3, "weir ping: the server replied: WRONGPASS .*", "ping", "--user", "web", "--at", path, env={"WEIR_PASSWORD": "x"})
 
 
 def tell_password(arguments, wanted):
@@ -243,7 +243,7 @@ def tell_password(arguments, wanted):
 
         thread = threading.Thread(target=meet)
         thread.start()
-        expect(3, "weir ping: the server says: WRONGPASS no", "ping", "--at",
+        expect(3, "weir ping: the server replied: WRONGPASS no", "ping", "--at",
                "127.0.0.1:%d" % listener.getsockname()[1], *arguments, env={"WEIR_PASSWORD": "secret"})
         thread.join(PATIENCE_S)
     assert heard[0].split(b"\r\n")[2::2] == [b"HELLO", b"3", b"AUTH", *wanted], heard

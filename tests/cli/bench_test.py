@@ -110,7 +110,7 @@ def who_asks_is_said():
             done = bench(*asks, WEIR_PASSWORD="other")
             assert done.returncode == 3 and "WRONGPASS" in done.stderr and done.stdout == "", done
             done = bench(*asks)
-            assert done.returncode == 2 and "a user has a password" in done.stderr, done
+            assert done.returncode == 2 and "missing password" in done.stderr, done
             done = bench(*asks, "--password-file", password + "s")
             assert done.returncode == 2 and "No such file" in done.stderr, done
             done = bench("resp", "--at", one.address, "--seconds", "1", "--connections", "1")
@@ -121,11 +121,11 @@ def what_cannot_be_measured_is_told():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = "127.0.0.1:%d" % taken.getsockname()[1]
     for code, words, *arguments in (
-            (3, f"{nobody}: nothing listens there: start it with `weir serve`", "resp", "--at", nobody),
-            (2, "what? weir bench resp"), (2, "unknown command \"grpc\"", "grpc"), (2, "what?", "--json"),
-            (2, "not an address of this machine alone", "resp", "--at", "192.0.2.1:6380"),
-            (2, "not an address of this machine alone", "resp", "--at", "nowhere"),
-            (3, "no address", "resp", "--yes-remote", "--at", "nowhere"),
+            (3, f"{nobody}: no server at this address: start one with `weir serve`", "resp", "--at", nobody),
+            (2, "use weir bench resp"), (2, "unknown command \"grpc\"", "grpc"), (2, "what?", "--json"),
+            (2, "other machines can reach this address", "resp", "--at", "192.0.2.1:6380"),
+            (2, "other machines can reach this address", "resp", "--at", "nowhere"),
+            (3, "invalid address", "resp", "--yes-remote", "--at", "nowhere"),
             (2, "--connections takes 1 to 10000", "resp", "--connections", "10001"),
             (2, "--pipeline takes 1 to 1024", "resp", "--pipeline", "0"),
             (2, "--seconds takes 1 to 3600", "resp", "--seconds", "-1"),

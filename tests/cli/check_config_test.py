@@ -42,7 +42,7 @@ class CheckConfig(unittest.TestCase):
                               (os.path.join(self.folder, "policy.yaml"), os.path.join(self.folder, "policy.yaml"))):
             self.write("settings.yaml", f"keys: 1000\npolicy: {policy}\n")
             self.assertEqual(self.check("settings.yaml"),
-                             (0, f"settings.yaml: good: limits: 1, with overrides: 1, of the policy {shown}\n", ""))
+                             (0, f"settings.yaml: OK: limits: 1, with overrides: 1, of the policy {shown}\n", ""))
         for policy in ("policy.yaml", "folder/a.yaml"):
             self.write(policy, WRONG)
             self.write("settings.yaml", f"keys: 1000\npolicy: {os.path.dirname(policy) or policy}\n")
@@ -76,10 +76,10 @@ class CheckConfig(unittest.TestCase):
             self.write("settings.yaml", f"policy: {url}\n")
             code, out, err = self.check("settings.yaml")
             self.assertEqual((code, err), (0, f"settings.yaml: note: policy: {shown}: not read; only policies in files are checked\n"))
-            self.assertIn("settings.yaml: good", out)
+            self.assertIn("settings.yaml: OK", out)
 
     def test_standard_input(self):
-        self.assertEqual(self.check("-", text=GOOD), (0, "-: good: limits: 1, with overrides: 1\n", ""))
+        self.assertEqual(self.check("-", text=GOOD), (0, "-: OK: limits: 1, with overrides: 1\n", ""))
         code, out, err = self.check("-", text=WRONG)
         self.assertEqual((code, out), (1, ""))
         self.assertIn("-:3:14: limit '5/fortnight'", err)

@@ -99,7 +99,7 @@ def table_is_true(weir):
     most = {limit: row[2] for limit, row in rows.items()}
     assert most["10/s fixed_window"] == 20, "the burst does not straddle the edge of a window"
     assert most["10/s leaky queue 20"] == most["10/s sliding_log"] == 10, most
-    assert "let 20 through in 0.145 s: 10 before the edge at 7 s, 10 after" in text, text
+    assert "allowed 20 in 0.145 s: 10 before the edge at 7 s, 10 after" in text, text
 
 
 def piped_begins_at_once(weir):
@@ -157,8 +157,8 @@ def help_is_given(weir):
 
 def two_servers_share_a_limit(weir):
     result = piped(weir, "redis")
-    assert result.returncode == 0 and "together 10 of 10 admitted" in result.stdout, result
-    assert len(re.findall(r"server A  admitted", result.stdout)) == 5, result
+    assert result.returncode == 0 and "together 10 of 10 allowed" in result.stdout, result
+    assert len(re.findall(r"server A  allowed", result.stdout)) == 5, result
     result = piped(weir, "redis", "--help")
     assert result.returncode == 0 and result.stdout.startswith("usage: weir demo redis"), result
     result = piped(weir, "redis", "now")

@@ -20,11 +20,11 @@ def run(*words):
 
 class Envoy(unittest.TestCase):
     def test_a_directory_is_good(self):
-        self.assertEqual(run("check-config", EXAMPLES), (0, f"{EXAMPLES}: good: limits: 8, with overrides: 8\n", ""))
+        self.assertEqual(run("check-config", EXAMPLES), (0, f"{EXAMPLES}: OK: limits: 8, with overrides: 8\n", ""))
 
     def test_a_file_is_good(self):
         file = EXAMPLES / "mail.yaml"
-        self.assertEqual(run("check-config", file), (0, f"{file}: good: limits: 2, with overrides: 2\n", ""))
+        self.assertEqual(run("check-config", file), (0, f"{file}: OK: limits: 2, with overrides: 2\n", ""))
 
     def test_all_that_is_wrong(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -35,16 +35,16 @@ class Envoy(unittest.TestCase):
         self.assertEqual((code, out), (1, ""))
         lines = err.splitlines()
         self.assertEqual(len(lines), 3)
-        self.assertEqual(lines[0], f"{first}:4:24: unit 'moment'; it is second, minute, hour, day, week, month or year")
+        self.assertEqual(lines[0], f"{first}:4:24: unknown unit 'moment'; use second, minute, hour, day, week, month or year")
         self.assertTrue(lines[1].startswith(f"{second}:2:1: unknown key 'limit' in"))
-        self.assertEqual(lines[2], f"{second}:1:1: the domain 'a' again; it was given in {first}:1")
+        self.assertEqual(lines[2], f"{second}:1:1: duplicate domain 'a'; it was first given in {first}:1")
 
     def test_one_descriptor(self):
         code, out, err = run("explain", EXAMPLES, "domain=shop", "plan=gold", "path=/v1/exports/7")
         self.assertEqual((code, err), (0, ""))
         self.assertEqual(out.splitlines()[-1],
                          "shop|plan_gold|path_/v1/exports/*: applies: 20/hour fixed_window, "
-                         "one for all that fit the pattern")
+                         "one for all that match the pattern")
 
 
 if __name__ == "__main__":

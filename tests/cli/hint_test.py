@@ -59,7 +59,7 @@ def hints(folder, *options, programs=("redis-cli", "curl"), listen=None, http="1
                 out.seek(0)
                 said = out.read()
             lines = said.splitlines()
-            yield lines, [line[5:] for line in lines if re.match(r"(try: |     )(redis-cli|curl|/)", line) and " the file that it names" not in line]
+            yield lines, [line[5:] for line in lines if re.match(r"(try: |     )(redis-cli|curl|/)", line) and " its password_file" not in line]
         finally:
             process.terminate()
             process.communicate(timeout=PATIENCE_S)
@@ -90,14 +90,28 @@ def check(commands, programs):
         elif "/v1/check" in command:
             assert json.loads(said)["limits"] > 0, (command, said)
             decided += 1
+        elif "/v1/take" in command:
+            assert said.startswith("HTTP/1.1 200 OK"), (command, said)
     return decided
+
+
+def the_sixth_is_denied(command):
+    for _ in range(4):  # one was sent before
+        assert shell(command).startswith("HTTP/1.1 200 OK"), command
+    denied = shell(command)
+    assert denied.startswith("HTTP/1.1 429 Too Many Requests") and "\nRetry-After: 12\n" in denied, (command, denied)
 
 
 def without_a_policy():
     with tempfile.TemporaryDirectory() as folder:
         for programs in (("redis-cli", "curl"), ("curl",), ("redis-cli",), ()):
             with hints(folder, programs=programs) as (_, commands):
-                assert len(commands) >= 2 and check(commands, programs) == 0, commands
+                assert len(commands) == 1 + ("curl" in programs) and check(commands, programs) == 0, commands
+                if programs == ("curl",):  # redis-cli has taken from the same key
+                    weir, curl = sorted(commands)
+                    shell(weir.replace(" take ", " reset "))
+                    shell(curl)
+                    the_sixth_is_denied(curl)
 
 
 def with_a_policy():
@@ -142,14 +156,14 @@ def with_users():
             file.write("users:\n  web: {token: abc}\n  ops: {password: secret, role: admin}\n"
                        f"limits:\n  - name: a\n    {LIMITS[1]}\n")
         with hints(folder, "--config", config, programs=("curl",)) as (said, commands):
-            assert f"     set WEIR_PASSWORD to the password of ops, from {config} or the file that it names" in said, said
+            assert f"     set WEIR_PASSWORD to the password of ops, from {config} or its password_file" in said, said
             assert f"     set TOKEN to the token of web, from {config}" in said, said
             for command in commands:
                 shell(command, WEIR_PASSWORD="secret", TOKEN="abc")
             curl = next(command for command in commands if command.startswith("curl"))
             assert json.loads(shell(curl, TOKEN="abc"))["limits"] == 1
         with hints(folder, "--config", config) as (said, commands):
-            assert f"     the password of ops is in {config} or the file that it names" in said, said
+            assert f"     the password of ops is in {config} or its password_file" in said, said
             assert all("--user ops --askpass" in command for command in commands if "redis-cli" in command), said
 
 

@@ -50,7 +50,7 @@ def the_limits_are_a_table():
             assert rows[7]["limit"] == "8/day" and rows[7]["changed"] == "", rows[7]
     with daemon(WEIR, "--keys", "1000", "--workers", "1") as one:
         done = weir("limits", "--at", one.address)
-        assert done.returncode == 3 and "weir limits: the server says: " in done.stderr and done.stdout == "", done
+        assert done.returncode == 3 and "weir limits: the server replied: " in done.stderr and done.stdout == "", done
 
 
 def a_limit_is_changed():
@@ -96,7 +96,7 @@ def a_reload_tells_what_was_loaded():
             assert got["is_loaded"] is True and got["limits"] == 1 and "error" not in got, got
     with daemon(WEIR, "--keys", "1000", "--workers", "1") as one:
         done = weir("reload", "--at", one.address)
-        assert done.returncode == 3 and "weir reload: the server says: " in done.stderr, done
+        assert done.returncode == 3 and "weir reload: the server replied: " in done.stderr, done
 
 
 def a_reload_reads_users_too():

@@ -134,7 +134,7 @@ class Tmux:
         """The limits, as words."""
         lines = self.screen().splitlines()
         head = [i for i, line in enumerate(lines) if "ALLOWED/s" in line]
-        last = [i for i, line in enumerate(lines) if ": asks most" in line]
+        last = [i for i, line in enumerate(lines) if ": top keys" in line]
         if not head or not last:  # half of it is drawn
             return []
         return [line[2:].split() for line in lines[head[0] + 1:last[0]] if line.strip()]
@@ -244,7 +244,7 @@ def limits_under_load():
         top.until(*NAMES, "ip=203.0.113.", "denied most, in", "allowed ", "/s, rejected ", "RESP ", "/s on", "policy of 4 limits", LAST)
         until(lambda: any(float(row[3]) > 1 and row[0] == "everyone" for row in top.rows()), top.screen)
         top.press("G")
-        top.until("> per-client|", "per-client|plan=gold: asks most")
+        top.until("> per-client|", "per-client|plan=gold: top keys")
         top.press("k")
         top.press("Up")
         until(lambda: top.screen().count("> ") == 1 and "> per-client|" not in top.screen(), top.screen)
@@ -263,7 +263,7 @@ def limits_under_load():
         top.press("CLI")
         until(lambda: (order := top.order()) and all("per-client" in name for name in order), top.screen)
         top.press("x")
-        top.until("no limit has this in its name")
+        top.until("no limit matches")
         top.press("BSpace")
         top.press("Enter")
         top.until("/CLI  Esc shows all", "> per-client")
@@ -328,7 +328,7 @@ def small_sizes():
             if rows >= 12:  # keys, once they have come
                 top.resize(columns, rows, lambda lines: any(re.search(r"\d~? +ip=\S*|denied most", line) for line in lines))
             else:
-                assert "ip=" not in text and "asks most" not in text, (columns, rows, lines)
+                assert "ip=" not in text and "top keys" not in text, (columns, rows, lines)
         # Everything that a key of the keyboard shows fits, too.
         for keys in (b"?", b"?/everyone-", b"\x1b", b"pp"):
             os.write(top.ours, keys)
@@ -363,13 +363,13 @@ def more_limits_than_are_told():
         file.write(limits)
         file.flush()
         with serving(file.name, load=False) as one, terminal(one.address) as top, Client(one) as client:
-            assert "101 limits left out" in piped("--at", one.address).stdout
-            top.until("limit-0", "101 limits left out")
+            assert "101 limits not shown" in piped("--at", one.address).stdout
+            top.until("limit-0", "101 limits not shown")
             top.press("p")
             top.until("paused")
             top.press("/")
             top.press("t-299")
-            top.until("none of these has this in its name; 101 more limits")
+            top.until("no match among these; 101 more limits")
             top.press("Enter")
             top.press("p")
             top.until("limit-299", gone=["limit-0"])
@@ -383,11 +383,11 @@ def the_server_is_started_anew():
     with serving(load=False) as one, terminal(one.address) as top:
         top.until(*NAMES)
         assert one.end() == 0
-        top.until("trying again", *NAMES)
+        top.until("retrying", *NAMES)
         one.start()
-        top.until(*NAMES, gone=["trying again"])
+        top.until(*NAMES, gone=["retrying"])
     with tempfile.TemporaryDirectory() as folder, terminal(os.path.join(folder, "socket")) as top:
-        top.until("nothing listens at", "weir serve", "trying again", "? help")
+        top.until("no server at", "weir serve", "retrying", "? help")
         top.press("q")
         top.until("after 0")
 
@@ -451,7 +451,7 @@ def once():
         for arguments, changes in (((), {}), (("--once",), {}), (("--once",), {"LANG": "C"})):
             done = piped("--server", one.address, *arguments, **changes)
             assert done.returncode == 0 and not done.stderr and "\033" not in done.stdout, done
-            assert all(name in done.stdout for name in [*NAMES, "ALGORITHM", "token_bucket", "asks most", "ip=203.0.113."]), done.stdout
+            assert all(name in done.stdout for name in [*NAMES, "ALGORITHM", "token_bucket", "top keys", "ip=203.0.113."]), done.stdout
             assert done.stdout.isascii() == (changes != {}), done.stdout
         with pseudo_terminal(one.address, TERM="dumb") as top:
             assert ENTER not in top.read_until(lambda text: "denied most" in text) and top.process.wait(TIMEOUT_S) == 0
@@ -460,8 +460,8 @@ def once():
 
 
 def called_wrongly():
-    for code, said, words in ((2, "unknown option", ["--all"]), (2, "needs a value", ["--at"]), (2, "no address", ["--at", "nowhere"]),
-                              (2, "unknown option", ["x"]), (3, "nothing listens", ["--at", "/nowhere/socket", "--once"]),
+    for code, said, words in ((2, "unknown option", ["--all"]), (2, "needs a value", ["--at"]), (2, "invalid address", ["--at", "nowhere"]),
+                              (2, "unknown option", ["x"]), (3, "no server at", ["--at", "/nowhere/socket", "--once"]),
                               (2, "", ["--password-file", "/nowhere/file"])):
         done = piped(*words)
         assert done.returncode == code and said in done.stderr and not done.stdout, (words, done)

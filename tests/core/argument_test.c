@@ -20,12 +20,12 @@ static const struct {
 	{ "\xc2\xa0", NULL, 0 }, /* a space that does not break */
 	{ "", "a limit named \"\": a name has 1 to 8 bytes", 0 },
 	{ "123456789", "a limit named \"123456789\": a name has 1 to 8 bytes", 0 },
-	{ "\n", "a limit named \"?\": at 0: a name has no control characters", 0 },
-	{ "ab\tc", "a limit named \"ab?c\": at 2: a name has no control characters", 2 },
-	{ "a\x7f", "a limit named \"a?\": at 1: a name has no control characters", 1 },
-	{ "\x1b[31m", "a limit named \"?[31m\": at 0: a name has no control characters", 0 },
-	{ "\xff\x01", "a limit named \"\xff?\": at 1: a name has no control characters", 1 },
-	{ "a\xc2\x9b", "a limit named \"a\xc2\x9b\": at 1: a name has no control characters", 1 },
+	{ "\n", "a limit named \"?\": at 0: a name must not contain control characters", 0 },
+	{ "ab\tc", "a limit named \"ab?c\": at 2: a name must not contain control characters", 2 },
+	{ "a\x7f", "a limit named \"a?\": at 1: a name must not contain control characters", 1 },
+	{ "\x1b[31m", "a limit named \"?[31m\": at 0: a name must not contain control characters", 0 },
+	{ "\xff\x01", "a limit named \"\xff?\": at 1: a name must not contain control characters", 1 },
+	{ "a\xc2\x9b", "a limit named \"a\xc2\x9b\": at 1: a name must not contain control characters", 1 },
 };
 
 static void names_have_no_control_characters(void)
@@ -47,9 +47,9 @@ static void memory_is_large_enough_and_aligned(void)
 
 	CHECK_EQ(weir__argument_memory(memory, 100, 100, 64, "thing", &why), WEIR_OK);
 	CHECK_EQ(weir__argument_memory(memory, 99, 100, 64, "thing", &why), WEIR_ERR_ROOM);
-	CHECK_TEXT(why.text, "the memory of a thing of this limit needs 100 bytes; given were 99");
+	CHECK_TEXT(why.text, "the memory for a thing of this limit needs 100 bytes; got 99");
 	CHECK_EQ(weir__argument_memory(memory + 3, 100, 100, 64, "thing", &why), WEIR_ERR_ALIGNMENT);
-	CHECK_TEXT(why.text, "the memory of a thing must be aligned to 64 bytes; this is 3 beyond a multiple of that");
+	CHECK_TEXT(why.text, "the memory for a thing must be aligned to 64 bytes; this pointer is off by 3");
 	CHECK_EQ(weir__argument_memory(memory + 3, 0, 100, 64, "thing", NULL), WEIR_ERR_ALIGNMENT);
 }
 

@@ -6,7 +6,7 @@
 static void every_code_has_words(void)
 {
 	CHECK_TEXT(weir_strerror(WEIR_OK), "no error");
-	CHECK_TEXT(weir_strerror(WEIR_ERR_SYNTAX), "the text is not a limit");
+	CHECK_TEXT(weir_strerror(WEIR_ERR_SYNTAX), "the text is not a valid limit");
 #define HAS_WORDS(name, value, meaning) CHECK_TEXT(weir_strerror(value), meaning);
 	WEIR_ERRORS(HAS_WORDS)
 #undef HAS_WORDS

@@ -150,11 +150,11 @@ static void refusals_name_the_place_and_what_was_expected(void)
 		  "at 0: the text ends here: expected a rate, COUNT/PERIOD with a count up to 18446744073709551615, as in "
 		  "100/min" },
 		{ "0.0000001/1000000day", 10,
-		  "at 10: \"1000000day\": a period of more than 18446744073709551615 ns; use a shorter one" },
+		  "at 10: \"1000000day\": the period exceeds 18446744073709551615 ns; use a shorter one" },
 		{ "0.0000001/100000day", 10,
-		  "at 10: \"100000day\": a period of more than 18446744073709551615 ns; use a shorter one" },
+		  "at 10: \"100000day\": the period exceeds 18446744073709551615 ns; use a shorter one" },
 		{ "10/1000000day", 3,
-		  "at 3: \"1000000day\": a period of more than 18446744073709551615 ns; use a shorter one" },
+		  "at 3: \"1000000day\": the period exceeds 18446744073709551615 ns; use a shorter one" },
 		{ "10/s bursts 3", 5,
 		  "at 5: \"bursts\": expected token_bucket, leaky, fixed_window, sliding_log, sliding_counter, or an "
 		  "option of token_bucket: burst, refill" },
@@ -164,7 +164,7 @@ static void refusals_name_the_place_and_what_was_expected(void)
 		{ "10/s burst", 10, "at 10: the text ends here: expected a number up to 18446744073709551615" },
 		{ "10/s burst 3x", 11, "at 11: \"3x\": expected a number up to 18446744073709551615" },
 		{ "10/s refill often", 12, "at 12: \"often\": expected smooth or interval" },
-		{ "10/s burst 3 burst 3", 13, "at 13: \"burst\": given twice; each option may come once" },
+		{ "10/s burst 3 burst 3", 13, "at 13: \"burst\": given twice; use each option at most once" },
 		{ "10/s leaky burst 3 queue 3", 19,
 		  "at 19: \"queue\": burst and queue exclude each other: burst polices, queue shapes" },
 		{ "10/s oh_what_a_very_long_word_indeed_it_never_seems_to_end", 5,

@@ -17,14 +17,14 @@ static const struct {
 	{ "%3a%2F%25", 9, ":/%", 0, NULL },
 	{ "a+b", 3, "a+b", 0, NULL },
 	{ "%ff", 3, "\xff", 0, NULL },
-	{ "a%", 2, NULL, 1, "% is followed by two hexadecimal digits; % itself is %25" },
-	{ "a%4", 3, NULL, 1, "% is followed by two hexadecimal digits; % itself is %25" },
+	{ "a%", 2, NULL, 1, "% must be followed by two hexadecimal digits; write % itself as %25" },
+	{ "a%4", 3, NULL, 1, "% must be followed by two hexadecimal digits; write % itself as %25" },
 	{ "a%41", 3, NULL, 1,
-	  "% is followed by two hexadecimal digits; % itself is %25" }, /* what follows is not its own */
-	{ "ab%g1", 5, NULL, 2, "% is followed by two hexadecimal digits; % itself is %25" },
-	{ "ab%1g", 5, NULL, 2, "% is followed by two hexadecimal digits; % itself is %25" },
-	{ "a%00b", 5, NULL, 1, "there can be no NUL in it" },
-	{ "ab\0c", 4, NULL, 2, "there can be no NUL in it" },
+	  "% must be followed by two hexadecimal digits; write % itself as %25" }, /* what follows is not its own */
+	{ "ab%g1", 5, NULL, 2, "% must be followed by two hexadecimal digits; write % itself as %25" },
+	{ "ab%1g", 5, NULL, 2, "% must be followed by two hexadecimal digits; write % itself as %25" },
+	{ "a%00b", 5, NULL, 1, "it contains a NUL byte" },
+	{ "ab\0c", 4, NULL, 2, "it contains a NUL byte" },
 	{ "abcde", 5, NULL, 4, "it is too long" },
 	{ "abc%44%45", 9, NULL, 6, "it is too long" },
 };

@@ -38,9 +38,9 @@ static void maxima_are_refused_not_rounded(void)
 	check_refused(limit_of("1/ns sliding_counter segments 3"), WEIR_ERR_LIMIT,
 		      "a number of segments of 3: it must divide the period in nanoseconds");
 	check_refused(limit_of("1/1048577ns sliding_counter segments 1048577"), WEIR_ERR_MAXIMUM,
-		      "a number of segments of 1048577: at most 1048576 can be");
+		      "a number of segments of 1048577: the maximum is 1048576");
 	check_refused(limit_of("4294967296/s sliding_log"), WEIR_ERR_MAXIMUM,
-		      "a count of 4294967296: a sliding_log remembers at most 4294967295; use sliding_counter");
+		      "a count of 4294967296: a sliding_log counts at most 4294967295; use sliding_counter");
 	check_refused(limit_of("18446744073709551615/18446744073709551614ns"), WEIR_ERR_MAXIMUM,
 		      "a burst of 18446744073709551615: in lowest terms of count/period, 2^64 * count + burst * period "
 		      "must not exceed 2^128");
@@ -68,7 +68,7 @@ static void options_of_other_algorithms_are_refused(void)
 	limit.count_all = true;
 	check_refused(limit, WEIR_ERR_LIMIT, "count all belongs to windows");
 	limit.algorithm = (enum weir_algorithm)5;
-	check_refused(limit, WEIR_ERR_LIMIT, "an algorithm of 5: there are 0 to 4, see enum weir_algorithm");
+	check_refused(limit, WEIR_ERR_LIMIT, "an algorithm of 5: use 0 to 4, see enum weir_algorithm");
 }
 
 static void rates_are_reduced(void)

@@ -97,7 +97,7 @@ static void tenants_have_operations_of_their_own(void)
 							   i != WEIR__OP_METRICS && i != WEIR__OP_CONFIG &&
 							   i != WEIR__OP_POLICY && i != WEIR__OP_POLICY_PUT);
 	weir__operation_explain_role(&user, WEIR__OP_LIVE, fault);
-	CHECK_TEXT(fault, "it is not for users with a key_prefix, and acme has acme/");
+	CHECK_TEXT(fault, "not for users with a key_prefix, and acme has acme/");
 }
 
 static void roles_are_words(void)

@@ -165,11 +165,11 @@ class Server:
         raise Fault(f"PUT /v1/policy fails twice: {self.said()}")
 
     def hand_over(self):
-        """To a successor, or this one goes on; then the next try succeeds."""
+        """To a successor, or this server keeps running; then the next try succeeds."""
         for _ in range(3):
-            before = len(SERVES.findall(self.said())), self.said().count("this one goes on")
+            before = len(SERVES.findall(self.said())), self.said().count("this server keeps running")
             os.kill(self.pids[-1], signal.SIGUSR2)
-            wait_until(lambda n=before: (len(SERVES.findall(self.said())), self.said().count("this one goes on")) != n or not is_there(self.pids[-1]),
+            wait_until(lambda n=before: (len(SERVES.findall(self.said())), self.said().count("this server keeps running")) != n or not is_there(self.pids[-1]),
                        f"the hand-over: {self.said()}")
             if len(SERVES.findall(self.said())) > before[0]:
                 self.pids.append(int(SERVES.findall(self.said())[-1]))

@@ -190,7 +190,7 @@ static void limits_that_come_with_requests(void)
 	CHECK_EQ(weir_guard_check_descriptors(guard, "shop", 4, request.descriptors, 1, 1, start, &answer, statuses,
 					      &why),
 		 WEIR_ERR_FULL);
-	CHECK_TEXT(why.text, "more than 64 different limits have come with requests; name them in the policy");
+	CHECK_TEXT(why.text, "more than 64 different inline limits; name them in the policy");
 	request.descriptors[0].requests_per_unit = 1;
 	CHECK(!ask_request(guard, &request, 1).verdict.allowed);
 	end_guard(guard, table);

@@ -82,13 +82,13 @@ static void changes_of_another_policy_are_refused(void)
 	const uint64_t identity = weir__guard_identity(guard);
 	struct weir_message why;
 
-	CHECK_TEXT(change(guard, "a", "50/s", 5, identity + 1), "another policy came into force meanwhile");
+	CHECK_TEXT(change(guard, "a", "50/s", 5, identity + 1), "another policy took effect in the meantime");
 	CHECK_TEXT(change(guard, "a", "50/s", 5, identity), "made");
 	CHECK_EQ(weir_guard_change(guard, policy_of("limits: [{name: a, limit: 200/s}]\n"), start, &why), WEIR_OK);
 	CHECK(weir__guard_identity(guard) != identity);
 	CHECK_TEXT(row_of(guard, "a"), "200/s");
 	CHECK_EQ(weir__guard_changed(guard), 0);
-	CHECK_TEXT(change(guard, "a", "50/s", 6, identity), "another policy came into force meanwhile");
+	CHECK_TEXT(change(guard, "a", "50/s", 6, identity), "another policy took effect in the meantime");
 	end_guard(guard, table);
 }
 

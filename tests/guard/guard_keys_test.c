@@ -273,17 +273,17 @@ static const struct row read_envoy_rows[] = {
 
 /* What is said of what is none. */
 static const struct { const char *plan, *text, *why; } refused[] = {
-	{ "all", "-", "\"-\" is none of @all, where all requests share the empty key" },
-	{ "address", "ann", "\"ann\" is none of @address, whose keys are made of ip, as in ip=192.0.2.1 or 192.0.2.1" },
-	{ "address", "", "\"\" is none of @address, whose keys are made of ip, as in ip=192.0.2.1 or 192.0.2.1" },
-	{ "address", "10.0.0.0/24", "\"10.0.0.0/24\" is none of @address, whose keys are made of ip, as in ip=192.0.2.1 or 192.0.2.1" },
-	{ "address", "ip=2001:db8::/48", "\"ip=2001:db8::/48\" is none of @address, whose keys are made of ip, as in ip=192.0.2.1 or 192.0.2.1" },
-	{ "address", "\004\012\001\001\001", "\"\\x04\\x0a\\x01\\x01\\x01\" is none of @address, whose keys are made of ip, as in ip=192.0.2.1 or 192.0.2.1" },
-	{ "net", "10.0.0.0/32", "\"10.0.0.0/32\" is none of @net, whose keys are made of ip, as in ip=192.0.2.0/24 or 192.0.2.0/24" },
-	{ "three", "ann", "\"ann\" is none of @three, whose keys are made of user, ip and path, as in user=abc ip=192.0.2.1 path=/abc" },
-	{ "three", "user=ann ip=10.0.0.1", "\"user=ann ip=10.0.0.1\" is none of @three, whose keys are made of user, ip and path, as in user=abc ip=192.0.2.1 path=/abc" },
-	{ "three", "user=a ip=10.0.0.0/8 path=/", "\"user=a ip=10.0.0.0/8 path=/\" is none of @three, whose keys are made of user, ip and path, as in user=abc ip=192.0.2.1 path=/abc" },
-	{ "three", "ip=10.0.0.1 user=ann path=/", "\"ip=10.0.0.1 user=ann path=/\" is none of @three, whose keys are made of user, ip and path, as in user=abc ip=192.0.2.1 path=/abc" },
+	{ "all", "-", "\"-\" is not a key of @all, where all requests share the empty key" },
+	{ "address", "ann", "\"ann\" is not a key of @address, whose keys are made of ip, as in ip=192.0.2.1 or 192.0.2.1" },
+	{ "address", "", "\"\" is not a key of @address, whose keys are made of ip, as in ip=192.0.2.1 or 192.0.2.1" },
+	{ "address", "10.0.0.0/24", "\"10.0.0.0/24\" is not a key of @address, whose keys are made of ip, as in ip=192.0.2.1 or 192.0.2.1" },
+	{ "address", "ip=2001:db8::/48", "\"ip=2001:db8::/48\" is not a key of @address, whose keys are made of ip, as in ip=192.0.2.1 or 192.0.2.1" },
+	{ "address", "\004\012\001\001\001", "\"\\x04\\x0a\\x01\\x01\\x01\" is not a key of @address, whose keys are made of ip, as in ip=192.0.2.1 or 192.0.2.1" },
+	{ "net", "10.0.0.0/32", "\"10.0.0.0/32\" is not a key of @net, whose keys are made of ip, as in ip=192.0.2.0/24 or 192.0.2.0/24" },
+	{ "three", "ann", "\"ann\" is not a key of @three, whose keys are made of user, ip and path, as in user=abc ip=192.0.2.1 path=/abc" },
+	{ "three", "user=ann ip=10.0.0.1", "\"user=ann ip=10.0.0.1\" is not a key of @three, whose keys are made of user, ip and path, as in user=abc ip=192.0.2.1 path=/abc" },
+	{ "three", "user=a ip=10.0.0.0/8 path=/", "\"user=a ip=10.0.0.0/8 path=/\" is not a key of @three, whose keys are made of user, ip and path, as in user=abc ip=192.0.2.1 path=/abc" },
+	{ "three", "ip=10.0.0.1 user=ann path=/", "\"ip=10.0.0.1 user=ann path=/\" is not a key of @three, whose keys are made of user, ip and path, as in user=abc ip=192.0.2.1 path=/abc" },
 };
 static const char *const refused_of_envoys[] = { "", "ann", "user=ann", "domain=shop", "domain=other user=ann", "domain=shop user=ann path=/",
 						 "domain=shop free=x", "domain=shop  user=ann",
@@ -354,8 +354,8 @@ static void envoys_keys_are_read(void)
 			 WEIR_ERR_SYNTAX);
 	CHECK_EQ(read_text(guard, "shop|free", "domain=shop free=x", WEIR__GUARD_KEY_ROOM, NULL), WEIR_ERR_LIMIT);
 	CHECK_TEXT(why.text,
-		   "\"domain =shop user=ann\" is none of @shop|user, whose keys are made of the domain and the "
-		   "entries of a descriptor that it limits, as in domain=shop user=abc");
+		   "\"domain =shop user=ann\" is not a key of @shop|user, whose keys are made of the domain and the "
+		   "entries of a descriptor, as in domain=shop user=abc");
 	end_guard(guard, table);
 }
 
@@ -375,7 +375,7 @@ static void keys_that_do_not_fit(void)
 		CHECK_EQ(read_text(guard, "one", "ann", size, &why), WEIR_OK); /* it is not copied */
 	}
 	CHECK_EQ(read_text(guard, "route", "/abc", 4, &why), WEIR_ERR_FULL);
-	CHECK_TEXT(why.text, "\"/abc\" is too long: all keys of a request have 16384 bytes");
+	CHECK_TEXT(why.text, "\"/abc\" is too long: all keys of a request have at most 16384 bytes");
 	end_guard(guard, table);
 }
 

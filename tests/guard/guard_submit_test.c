@@ -347,7 +347,7 @@ static void submits_to_redis_and_to_a_table(void)
 	guard = guard_on(store, shop);
 	CHECK_EQ(weir_submitter_new(table_store, &submitter, NULL), WEIR_OK);
 	CHECK_EQ(submit(guard, submitter, WORDS("ip=192.0.2.1"), &seen, &why), WEIR_ERR_LIMIT);
-	CHECK_TEXT(why.text, "the submitter belongs to another store: make it from the store of the guard");
+	CHECK_TEXT(why.text, "the submitter belongs to another store: create it from the guard's store");
 	weir_guard_free(guard);
 	weir_store_free(store);
 	weir_store_free(table_store);

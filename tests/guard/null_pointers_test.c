@@ -161,9 +161,9 @@ static void limits_in_redis(void)
 	NULL_IS_REFUSED("to", weir_redis_change_limit(redis, added, NULL, &why));
 	/* Names, as in a table, and without a colon. */
 	CHECK_EQ(weir_redis_add_limit_text(redis, "a\nb", "1/s", &added, &why), WEIR_ERR_LIMIT);
-	CHECK_TEXT(why.text, "a limit named \"a?b\": at 1: a name has no control characters");
+	CHECK_TEXT(why.text, "a limit named \"a?b\": at 1: a name must not contain control characters");
 	CHECK_EQ(weir_redis_add_limit_text(redis, "a:b", "1/s", &added, &why), WEIR_ERR_LIMIT);
-	CHECK_TEXT(why.text, "a limit named \"a:b\": in Redis a name has no colon");
+	CHECK_TEXT(why.text, "a limit named \"a:b\": in Redis a name must not contain a colon");
 	CHECK_EQ(why.at, 1);
 	weir_redis_free(redis);
 }

@@ -128,7 +128,7 @@ def check_library_alone(root):
 # name, source, packages of pkg-config, how its output begins
 PROGRAMS = [
     ("program", PROGRAM, ["weir"], "1 0\n"),
-    ("in_redis", IN_REDIS, ["weir-redis"], "the store cannot be asked"),
+    ("in_redis", IN_REDIS, ["weir-redis"], "the store cannot be reached"),
     ("in_store", IN_STORE, ["weir-policy", "weir-redis"], "1 0\n"),
 ]
 

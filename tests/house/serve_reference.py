@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The tables of docs/reference/commands.md, docs/reference/http.md and docs/reference/metrics.md are those of the source, and no error is said that is not in them.
+"""The tables of commands, routes, errors and metrics in docs/ are made from the source, and every error is in the list of errors.
 
-    serve_reference.py PROGRAM            says whether a page is stale
-    serve_reference.py PROGRAM --write    makes them anew
+    serve_reference.py PROGRAM            reports stale pages
+    serve_reference.py PROGRAM --write    writes the tables into the pages
 
-PROGRAM is build/tests/serve_reference, which prints the tables."""
+PROGRAM is build/tests/serve_reference, which prints the tables. A page may have any of them, and a table may be on two pages."""
 
 import re
 import subprocess
@@ -12,8 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {"docs/reference/commands.md": ("commands", "roles", "errors"), "docs/reference/http.md": ("routes", "refusals"),
-         "docs/reference/metrics.md": ("metrics",)}  # in the order of printing
+TABLES = ("commands", "roles", "errors", "routes", "refusals", "metrics", "library")  # in the order of printing
 BETWEEN = re.compile(r"(<!-- (\w+): made from .*? -->\n\n)(.*?)(\n\n<!-- end -->)", re.DOTALL)
 # An error that is written where it is said, instead of in src/engine/errors.h.
 LOOSE = re.compile(r'weir__resp_write_error\s*\([^;]*?"[A-Z][a-zA-Z]* ', re.DOTALL)
@@ -27,25 +26,29 @@ def loose_errors():
             yield f"{file.relative_to(ROOT)}:{number}: an error belongs into the list in src/engine/errors.h"
 
 
-def page_faults(page, names, tables, write):
-    path = ROOT / page
+def page_faults(path, tables, seen, write):
+    page = path.relative_to(ROOT)
     old = path.read_text(encoding="utf-8")
-    if [match[1] for match in BETWEEN.findall(old)] != list(names):
-        return [f"{page}: the places for tables are others than {', '.join(names)}"]
+    names = [match[1] for match in BETWEEN.findall(old)]
+    unknown = [name for name in names if name not in tables]
+    if unknown:
+        return [f"{page}: unknown table {name}; use {', '.join(TABLES)}" for name in unknown]
+    seen.update(names)
     new = BETWEEN.sub(lambda match: match[1] + tables[match[2]] + match[4], old)
     if write:
         path.write_text(new, encoding="utf-8")
     elif new != old:
-        return [f"{page}: not what the source says; ./dev docs makes it anew"]
+        return [f"{page}: stale; run ./dev docs"]
     return []
 
 
 def main(program, write):
     printed = subprocess.run([program], capture_output=True, text=True, check=True).stdout.strip("\n")
-    tables = dict(zip((name for names in PAGES.values() for name in names), printed.split("\n\n")))
-    faults = list(loose_errors())
-    for page, names in PAGES.items():
-        faults += page_faults(page, names, tables, write)
+    tables = dict(zip(TABLES, printed.split("\n\n"), strict=True))
+    faults, seen = list(loose_errors()), set()
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        faults += page_faults(path, tables, seen, write)
+    faults += [f"docs: no page has the table {name}" for name in TABLES if name not in seen]
     print("\n".join(faults) or "serve reference: as the source says")
     return 1 if faults else 0
 

@@ -62,10 +62,9 @@ static void bad_beginnings_say_why(void)
 	CHECK_EQ(weir_limiter_init_text(memory, sizeof(memory), "10/s burst 0", &limiter, &why), WEIR_ERR_LIMIT);
 	CHECK_TEXT(why.text, "a burst of 0: a bucket needs room for 1 or more");
 	CHECK_EQ(weir_limiter_init_text(memory, 10, "10/s", &limiter, &why), WEIR_ERR_ROOM);
-	CHECK_TEXT(why.text, "the memory of a limiter of this limit needs 216 bytes; given were 10");
+	CHECK_TEXT(why.text, "the memory for a limiter of this limit needs 216 bytes; got 10");
 	CHECK_EQ(weir_limiter_init_text(memory + 1, sizeof(memory) - 1, "10/s", &limiter, &why), WEIR_ERR_ALIGNMENT);
-	CHECK_TEXT(why.text,
-		   "the memory of a limiter must be aligned to 64 bytes; this is 1 beyond a multiple of that");
+	CHECK_TEXT(why.text, "the memory for a limiter must be aligned to 64 bytes; this pointer is off by 1");
 	CHECK_EQ(weir_limiter_init_text(memory + 1, 10, "10/s", &limiter, NULL), WEIR_ERR_ALIGNMENT);
 	CHECK(limiter == NULL);
 	CHECK_EQ(weir_limiter_init_text(memory, sizeof(memory), "10/s", &limiter, NULL), WEIR_OK);

@@ -160,12 +160,12 @@ static void bad_beginnings_say_why(void)
 	CHECK_EQ(weir_queue_init_text(memory, sizeof(memory), "1/s leaky queue 0", NULL, &queue, NULL), WEIR_ERR_LIMIT);
 	CHECK_EQ(weir_queue_init_text(memory, sizeof(memory), "1/s queue 3", NULL, &queue, NULL), WEIR_ERR_SYNTAX);
 	CHECK_EQ(weir_queue_init_text(memory + 8, 400, "1/s leaky queue 3", NULL, &queue, &why), WEIR_ERR_ALIGNMENT);
-	CHECK_TEXT(why.text, "the memory of a queue must be aligned to 64 bytes; this is 8 beyond a multiple of that");
+	CHECK_TEXT(why.text, "the memory for a queue must be aligned to 64 bytes; this pointer is off by 8");
 	CHECK_EQ(weir_queue_init_text(memory, sizeof(memory), "1/s leaky queue 3", NULL, &queue, NULL), WEIR_OK);
 	CHECK_EQ(
 		weir_queue_init_text(memory, sizeof(memory), "1/s leaky queue 9999999999999999999", NULL, &queue, &why),
 		WEIR_ERR_MAXIMUM);
-	CHECK_TEXT(why.text, "a queue has at most 1152921504606846975 places");
+	CHECK_TEXT(why.text, "queue too long: use at most 1152921504606846975");
 }
 
 /* --- threads that wait --- */

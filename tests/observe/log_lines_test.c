@@ -168,8 +168,8 @@ static void what_nobody_reads_is_left_out(void)
 	for (; handed < most && weir__log_left_out(log) < 100; handed++)
 		weir__log_say(log, WEIR__LOG_INFO, "line %llu", (unsigned long long)handed);
 	CHECK(handed < most);
-	read = count_lines(in, "left out", text, sizeof(text));
-	CHECK_TEXT(text, "weir serve: 100 lines of the log were left out, since they were not read in time\n");
+	read = count_lines(in, "were dropped", text, sizeof(text));
+	CHECK_TEXT(text, "weir serve: 100 log lines were dropped, because standard error was not read in time\n");
 	CHECK_EQ(read + 100, handed);
 	weir__log_say(log, WEIR__LOG_INFO, "goes on");
 	weir__log_free(log);

@@ -144,11 +144,10 @@ static void names_and_addresses_are_verified(void)
 		{ "heron.example", true, true, true, "" },
 		{ "192.0.2.7", true, true, true, "" },
 		{ "egret.example", true, true, false,
-		  "TLS: no certificate to be trusted for egret.example: hostname mismatch" },
-		{ "192.0.2.8", true, true, false,
-		  "TLS: no certificate to be trusted for 192.0.2.8: IP address mismatch" },
+		  "TLS: certificate not trusted for egret.example: hostname mismatch" },
+		{ "192.0.2.8", true, true, false, "TLS: certificate not trusted for 192.0.2.8: IP address mismatch" },
 		{ "heron.example", false, true, false,
-		  "TLS: no certificate to be trusted for heron.example: self-signed certificate" },
+		  "TLS: certificate not trusted for heron.example: self-signed certificate" },
 		{ "egret.example", false, false, true, "" },
 	};
 
@@ -270,9 +269,9 @@ static void files_are_told_apart(void)
 		{ { .ca = key }, "the CA file " },
 		{ { .certificate = "/no/such/file" }, "the certificate /no/such/file: " },
 		{ { .certificate = certificate, .key = "/no/such/key" },
-		  "the key, which must be without a password, /no/such/key: " },
-		{ { .certificate = certificate, .key = locked }, "the key, which must be without a password, " },
-		{ { .certificate = certificate }, "the key, which must be without a password, " },
+		  "the key, which must not have a password, /no/such/key: " },
+		{ { .certificate = certificate, .key = locked }, "the key, which must not have a password, " },
+		{ { .certificate = certificate }, "the key, which must not have a password, " },
 		{ { .key = key }, "the key " },
 	};
 	struct weir__tls_context *context;

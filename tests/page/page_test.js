@@ -213,11 +213,11 @@ async function aRefusalIsExplained() {
 		const verdict = page.locator(".verdict");
 		await verdict.getByText("Denied by per-client.").waitFor();
 		assert.deepEqual(await page.locator(".attribute input").evaluateAll(inputs => inputs.map(input => input.value)), ["ip", "203.0.113.9"]);
-		assert.match(await verdict.textContent(), /It may come back in (11|12) min \d+ s\.$/);
+		assert.match(await verdict.textContent(), /Retry in (11|12) min \d+ s\.$/);
 		const findings = await page.locator(".findings li").allTextContents();
 		assert.equal(findings.length, 3);
 		assert.match(findings[0], /^per-client5\/hour · ip=203\.0\.113\.90 of 5 left\. Denies\. Allows it again in 1[12] min \d+ s, at [\d:]+\.Reset$/);
-		assert.match(findings[2], /^canary.*0 of 2 left\. Would deny, but only watches\./);
+		assert.match(findings[2], /^canary.*0 of 2 left\. Would deny, but is in shadow\./);
 		const before = await verdict.textContent();
 		await until("it counts down", async () => await verdict.textContent() !== before);
 		const [first, second] = [before, await verdict.textContent()].map(text => text.match(/(\d+) min (\d+) s/)).map(([, minutes, seconds]) => 60 * minutes + +seconds);
@@ -232,7 +232,7 @@ async function aRefusalIsExplained() {
 			await page.keyboard.press("Enter");
 			return verdict.getByText("Denied by brief.").waitFor({ timeout: 2500 }).then(() => true, () => false);
 		});
-		await verdict.getByText("Such a request would be allowed now.").waitFor();
+		await verdict.getByText("This request would be allowed now.").waitFor();
 	}));
 }
 
@@ -357,8 +357,8 @@ async function limitsThatAreLeftOutAreFound() {
 		await page.getByRole("button", { name: "Pause" }).click();
 		await page.getByRole("searchbox").fill("limit-29");
 		await page.getByRole("searchbox").fill("limit-299");
-		await page.getByText(/None of these has this.* more limits are not among them/).waitFor();
-		await page.getByRole("button", { name: "Go on" }).click();
+		await page.getByText(/No match among these limits.* more limits are not shown/).waitFor();
+		await page.getByRole("button", { name: "Resume" }).click();
 		await until("it is found", async () => (await names()).join() === "limit-299");
 		await page.getByRole("searchbox").fill("");
 		await until("all are back", async () => (await names()).length > 190);
@@ -458,7 +458,7 @@ async function limitsAreFoundAndSorted() {
 		await page.getByRole("searchbox").fill("LIMIT-14");
 		assert.deepEqual(await names(), ["limit-14", ...Array.from({ length: 10 }, (_, i) => `limit-14${i}`)]);
 		await page.getByRole("searchbox").fill("nothing");
-		await page.getByText("No limit has this").waitFor();
+		await page.getByText("No limit matches").waitFor();
 		await page.getByRole("searchbox").fill("limit-140");
 
 		// By the keyboard.
@@ -473,7 +473,7 @@ async function limitsAreFoundAndSorted() {
 		await server.check({ user: "ann", path: "/140" });
 		await until("two seconds have passed", async () => (await server.json("/v1/live")).at > before + 3);
 		assert.equal(await page.evaluate(() => past.times().at(-1)), before);
-		await page.getByRole("button", { name: "Go on" }).click();
+		await page.getByRole("button", { name: "Resume" }).click();
 		await page.locator("#detail-facts dd").first().getByText("6", { exact: true }).waitFor();
 	}));
 }
@@ -633,7 +633,7 @@ async function shadowsLookDifferent() {
 			await row(page, "canary").getByRole("button").click();
 			await page.locator("#legend").getByText("would be denied").waitFor();
 			await page.locator("#detail-facts").getByText("would be denied in all").waitFor();
-			await page.getByText("Keys that would be denied most").waitFor();
+			await page.getByText("Top keys by denials in shadow").waitFor();
 			const swatch = () => page.locator("#legend .rejected i").evaluate(element => getComputedStyle(element).backgroundImage);
 			assert.match(await swatch(), /gradient/);
 			for (const canvas of ["#chart canvas", "#limits .chosen canvas"])
@@ -692,7 +692,7 @@ async function aKeyIsReset() {
 
 		// Not by chance: by Enter, by Escape, or by Cancel.
 		await finding("logins").getByRole("button", { name: "Reset" }).click();
-		await dialog.getByText("The limit logins forgets what user=ann").waitFor();
+		await dialog.getByText("The limit logins is reset for user=ann").waitFor();
 		await page.keyboard.press("Enter");
 		await dialog.waitFor({ state: "hidden" });
 		await finding("logins").getByRole("button", { name: "Reset" }).click();
@@ -703,7 +703,7 @@ async function aKeyIsReset() {
 		await finding("logins").getByRole("button", { name: "Reset" }).click();
 		await dialog.getByRole("button", { name: "Reset" }).click();
 		await page.locator(".done", { hasText: /^user=ann.* net=home of logins: reset at [\d:]+\.$/ }).waitFor();
-		await page.getByText("Such a request would be allowed now.").waitFor();
+		await page.getByText("This request would be allowed now.").waitFor();
 		assert.equal(await left(), "everyone 98,logins 2");
 		assert.equal(await finding("logins").getByRole("button", { name: "Reset" }).count(), 0); // nothing of it is used
 		await finding("everyone").getByRole("button", { name: "Reset all requests of everyone" }).click();
@@ -730,7 +730,7 @@ async function aKeyIsReset() {
 async function whatIsNotKnownIsSaid() {
 	await withServer(POLICY, "observe: off\n", server => withPage(server, {}, async page => {
 		await server.check({ ip: "203.0.113.9" });
-		await page.getByText("This server does not look at its decisions").waitFor();
+		await page.getByText("This server does not observe its decisions").waitFor();
 		await row(page, "per-client").getByRole("button").click();
 		await page.locator("#detail-facts dd").first().getByText("1", { exact: true }).waitFor(); // totals are counted all the same
 		assert.deepEqual(await page.locator("#latency td").allTextContents(), Array(4).fill(["–", "–", "–", "0"]).flat());

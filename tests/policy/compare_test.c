@@ -36,21 +36,21 @@ static const struct {
 } rows[] = {
 	{ "5/s",                      "5/s",                        "kept: 5/s" },
 	{ "5/s",                      "5/s burst 5",                "kept: 5/s" },
-	{ "5/s",                      "6/min burst 9",              "converted, keys keep what they have used: 6/min burst 9, before 5/s" },
-	{ "5/s",                      "5/s refill interval",               "keys start anew, since options of the algorithm differ: 5/s refill interval, before 5/s" },
-	{ "5/s",                      "5/s fixed_window",           "keys start anew, since the algorithm differs: 5/s fixed_window, before 5/s" },
-	{ "5/s leaky",                "5/s leaky queue 5",          "keys start anew, since options of the algorithm differ: 5/s leaky queue 5, before 5/s leaky" },
-	{ "5/min fixed_window",       "6/min fixed_window",         "converted, keys keep what they have used: 6/min fixed_window, before 5/min fixed_window" },
-	{ "5/min fixed_window",       "5/hour fixed_window",        "keys start anew, since the period of the window differs: 5/hour fixed_window, before 5/min fixed_window" },
-	{ "5/min fixed_window",       "5/min fixed_window align first", "keys start anew, since options of the algorithm differ: 5/min fixed_window align first, before 5/min fixed_window" },
-	{ "5/min sliding_log",        "5000/min sliding_log",       "converted, keys keep what they have used: 5000/min sliding_log, before 5/min sliding_log" },
-	{ "5/min sliding_log",        "5/hour sliding_log",         "keys start anew, since the period of the window differs: 5/hour sliding_log, before 5/min sliding_log" },
-	{ "5/min sliding_counter",    "16383/min sliding_counter",  "converted, keys keep what they have used: 16383/min sliding_counter, before 5/min sliding_counter" },
-	{ "5/min sliding_counter",    "16384/min sliding_counter",  "converted, keys keep what they have used: 16384/min sliding_counter, before 5/min sliding_counter" },
-	{ "5000000000/min sliding_counter", "5/min sliding_counter", "converted, keys keep what they have used: 5/min sliding_counter, before 5000000000/min sliding_counter" },
-	{ "20000/min sliding_counter", "20000/hour sliding_counter", "keys start anew, since the period of the window differs: 20000/hour sliding_counter, before 20000/min sliding_counter" },
-	{ "5/min sliding_counter",    "5/min sliding_counter segments 4", "keys start anew, since options of the algorithm differ: 5/min sliding_counter segments 4, before 5/min sliding_counter" },
-	{ "5/min sliding_counter segments 4", "9/min sliding_counter segments 4", "converted, keys keep what they have used: 9/min sliding_counter segments 4, before 5/min sliding_counter segments 4" },
+	{ "5/s",                      "6/min burst 9",              "converted, keys keep their usage: 6/min burst 9, before 5/s" },
+	{ "5/s",                      "5/s refill interval",               "keys start over, because options of the algorithm changed: 5/s refill interval, before 5/s" },
+	{ "5/s",                      "5/s fixed_window",           "keys start over, because the algorithm changed: 5/s fixed_window, before 5/s" },
+	{ "5/s leaky",                "5/s leaky queue 5",          "keys start over, because options of the algorithm changed: 5/s leaky queue 5, before 5/s leaky" },
+	{ "5/min fixed_window",       "6/min fixed_window",         "converted, keys keep their usage: 6/min fixed_window, before 5/min fixed_window" },
+	{ "5/min fixed_window",       "5/hour fixed_window",        "keys start over, because the period of the window changed: 5/hour fixed_window, before 5/min fixed_window" },
+	{ "5/min fixed_window",       "5/min fixed_window align first", "keys start over, because options of the algorithm changed: 5/min fixed_window align first, before 5/min fixed_window" },
+	{ "5/min sliding_log",        "5000/min sliding_log",       "converted, keys keep their usage: 5000/min sliding_log, before 5/min sliding_log" },
+	{ "5/min sliding_log",        "5/hour sliding_log",         "keys start over, because the period of the window changed: 5/hour sliding_log, before 5/min sliding_log" },
+	{ "5/min sliding_counter",    "16383/min sliding_counter",  "converted, keys keep their usage: 16383/min sliding_counter, before 5/min sliding_counter" },
+	{ "5/min sliding_counter",    "16384/min sliding_counter",  "converted, keys keep their usage: 16384/min sliding_counter, before 5/min sliding_counter" },
+	{ "5000000000/min sliding_counter", "5/min sliding_counter", "converted, keys keep their usage: 5/min sliding_counter, before 5000000000/min sliding_counter" },
+	{ "20000/min sliding_counter", "20000/hour sliding_counter", "keys start over, because the period of the window changed: 20000/hour sliding_counter, before 20000/min sliding_counter" },
+	{ "5/min sliding_counter",    "5/min sliding_counter segments 4", "keys start over, because options of the algorithm changed: 5/min sliding_counter segments 4, before 5/min sliding_counter" },
+	{ "5/min sliding_counter segments 4", "9/min sliding_counter segments 4", "converted, keys keep their usage: 9/min sliding_counter segments 4, before 5/min sliding_counter segments 4" },
 };
 /* clang-format on */
 
@@ -96,9 +96,10 @@ static void other_keys_start_anew(void)
 			(void)snprintf(text[0], sizeof(text[0]), "limits: [{name: a, %s, limit: 1/s}]\n", keys[i]);
 			(void)snprintf(text[1], sizeof(text[1]), "limits: [{name: a, %s, limit: 1/s}]\n", keys[j]);
 			CHECK_EQ(compare(policy_of(text[0]), policy_of(text[1])), i != j);
-			CHECK_TEXT(found,
-				   i == j ? "a: kept: 1/s\n" :
-					    "a: keys start anew, since the key has other parts: 1/s, before 1/s\n");
+			CHECK_TEXT(
+				found,
+				i == j ? "a: kept: 1/s\n" :
+					 "a: keys start over, because the parts of the key changed: 1/s, before 1/s\n");
 		}
 }
 
@@ -112,7 +113,7 @@ static void overrides_are_compared_by_name(void)
 		1);
 	CHECK_TEXT(found,
 		   "a: kept: 1/s\n"
-		   "a|plan=gold: keys start anew, since the algorithm differs: 5/min fixed_window, before 5/s\n");
+		   "a|plan=gold: keys start over, because the algorithm changed: 5/min fixed_window, before 5/s\n");
 }
 
 static void envoys_form_is_compared(void)
@@ -125,7 +126,7 @@ static void envoys_form_is_compared(void)
 		1);
 	CHECK_TEXT(
 		found,
-		"d|k: keys start anew, since the period of the window differs: 5/min fixed_window, before 5/hour fixed_window\n"
+		"d|k: keys start over, because the period of the window changed: 5/min fixed_window, before 5/hour fixed_window\n"
 		"d|l: new: 1/hour fixed_window\n");
 }
 
@@ -175,7 +176,7 @@ static void rows_with_another_limit_are_counted(void)
 		(void)snprintf(
 			expected, sizeof(expected),
 			files[i].n > 0 ?
-				"a: kept: 1/s; keys of %u CSV rows start anew, since the limit of the row differs\n" :
+				"a: kept: 1/s; keys of %u CSV rows start over, because the limit of the row changed\n" :
 				"a: kept: 1/s\n",
 			files[i].n);
 		if (strncmp(found, expected, strlen(expected)) != 0)

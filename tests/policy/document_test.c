@@ -65,8 +65,9 @@ static void long_maps(void)
 				n += (size_t)snprintf(text + n, sizeof(text) - n, "k%u: 1\n", j);
 			(void)snprintf(text + n, sizeof(text) - n, "k%u: 1\n", again);
 			CHECK_EQ(read_text(&pool, text) != NULL, !is_long);
-			(void)snprintf(expected, sizeof(expected), "f:%u:1: 'k%u' again; it was given in line %u",
-				       members[i], again, again + 1);
+			(void)snprintf(expected, sizeof(expected),
+				       "f:%u:1: duplicate key 'k%u'; it was first given in line %u", members[i], again,
+				       again + 1);
 			CHECK_TEXT(line, is_long                 ? "f:16385:1: more than 16384 keys in one map" :
 					 again + 1 == members[i] ? "" :
 								   expected);
@@ -80,12 +81,14 @@ static void what_is_refused(void)
 		const char *text, *line;
 		bool is_readable; /* all the same, so that the rest is told, too */
 	} rows[] = {
-		{ "a: 1\na: 2\n", "f:2:1: 'a' again; it was given in line 1", true },
-		{ "a: &x 1\n", "f:1:4: an anchor (&) or tag (!): not used here; write it out", false },
-		{ "a: *x\n", "f:1:4: an alias (*): not used here; write it out", false },
-		{ "a: !!int 1\n", "f:1:4: an anchor (&) or tag (!): not used here; write it out", false },
-		{ "a: 1\n---\nb: 2\n", "f:2:1: a second document; a file has one", false },
-		{ "[a]: 1\n", "f:1:1: a list as a key; a key is a text", false },
+		{ "a: 1\na: 2\n", "f:2:1: duplicate key 'a'; it was first given in line 1", true },
+		{ "a: &x 1\n", "f:1:4: found an anchor (&) or tag (!), which is not supported; write the value out",
+		  false },
+		{ "a: *x\n", "f:1:4: found an alias (*), which is not supported; write the value out", false },
+		{ "a: !!int 1\n", "f:1:4: found an anchor (&) or tag (!), which is not supported; write the value out",
+		  false },
+		{ "a: 1\n---\nb: 2\n", "f:2:1: found a second YAML document; a file has one", false },
+		{ "[a]: 1\n", "f:1:1: found a list as a key; a key must be a string", false },
 		{ "a: [1\n", "f:2:1: not valid YAML: did not find expected ',' or ']' while parsing a flow sequence",
 		  false },
 		{ "a: 1\nb: \xff\n", "f:2:4: not valid YAML: invalid leading UTF-8 octet", false },
@@ -111,7 +114,7 @@ static void depth_and_memory_are_bounded(void)
 	CHECK(weir__document_read(&pool, weir__slice_of("a: 1"), &diagnostics) == NULL);
 	weir__pool_free(&pool);
 	CHECK(read_text(&pool, deep) == NULL);
-	CHECK_TEXT(line, "f:1:33: more than 32 lists and maps in one another");
+	CHECK_TEXT(line, "f:1:33: more than 32 nested lists and maps");
 	weir__pool_free(&pool);
 }
 

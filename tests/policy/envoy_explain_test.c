@@ -18,13 +18,11 @@ static void level_by_level(void)
 		   "shop|user_bot: applies in shadow: 1/hour fixed_window\n");
 	CHECK_TEXT(explained(policy, WORDS("domain=shop", "plan=gold")),
 		   "plan=gold: matches plan_gold, exactly, of e.yaml:9\n"
-		   "no limit applies: the last one has none, and others are of another depth\n");
+		   "no limit applies: this descriptor has no rate_limit\n");
 	CHECK_TEXT(explained(policy, WORDS("domain=shop", "a=b")), "a=b: no descriptor matches: no limit applies\n");
-	CHECK_TEXT(explained(policy, WORDS("domain=bakery", "a=b")),
-		   "bakery: there is no such domain: no limit applies\n");
-	CHECK_TEXT(
-		explained(policy, WORDS("a=b")),
-		"a request to this policy says its domain, as in domain=NAME, and has at most 64 attributes besides\n");
+	CHECK_TEXT(explained(policy, WORDS("domain=bakery", "a=b")), "bakery: unknown domain: no limit applies\n");
+	CHECK_TEXT(explained(policy, WORDS("a=b")),
+		   "this policy is in Envoy's format; send domain=NAME and at most 64 other attributes\n");
 	weir_policy_free(policy);
 }
 
@@ -56,7 +54,7 @@ static void all_that_is_said(void)
 		   "each=ab: matches each_a*, by a pattern, of e.yaml:6\nd|each_a*: applies: 2/s fixed_window\n");
 	CHECK_TEXT(explained(policy, WORDS("domain=d", "all=ab")),
 		   "all=ab: matches all_a*, by a pattern, of e.yaml:7\n"
-		   "d|all_a*: applies: 3/s fixed_window, one for all that fit the pattern\n");
+		   "d|all_a*: applies: 3/s fixed_window, one for all that match the pattern\n");
 	/* what is long is cut, or refused */
 	memset(long_word + 5, 'x', 61);
 	(void)sprintf(expected,

@@ -14,7 +14,7 @@ static void a_directory_of_domains(void)
 	test_folder_new(folder, "envoy");
 	reported[0] = '\0';
 	CHECK_EQ(weir_policy_load(folder, report_into, NULL, &policy), WEIR_ERR_SYNTAX);
-	CHECK(strstr(reported, ":0:0: no file in it ends with .yaml or .yml: each would be a domain\n"));
+	CHECK(strstr(reported, ":0:0: no .yaml or .yml file found; add one for each domain\n"));
 	write_file(folder, "b.yaml",
 		   "domain: b\ndescriptors: [{key: k, rate_limit: {unit: second, requests_per_unit: 2}}]\n");
 	write_file(folder, "a.yml",
@@ -39,7 +39,8 @@ static void a_directory_of_domains(void)
 		   "domain: a\ndescriptors: [{key: m, value: '*', rate_limit: {unit: day, requests_per_unit: 3}}]\n");
 	reported[0] = '\0';
 	CHECK_EQ(weir_policy_load_envoy(folder, 0, report_into, NULL, &policy), WEIR_ERR_SYNTAX);
-	(void)sprintf(expected, "%s/c.yaml:1:1: the domain 'a' again; it was given in %s/a.yml:1\n", folder, folder);
+	(void)sprintf(expected, "%s/c.yaml:1:1: duplicate domain 'a'; it was first given in %s/a.yml:1\n", folder,
+		      folder);
 	CHECK_TEXT(reported, expected);
 	reported[0] = '\0';
 	CHECK_EQ(weir_policy_load_envoy(folder, WEIR_ENVOY_MERGE_DOMAINS, report_into, NULL, &policy), WEIR_OK);
@@ -65,7 +66,8 @@ static void files_that_are_wrong(void)
 	reported[0] = '\0';
 	CHECK_EQ(weir_policy_load_envoy(folder, 0, report_into, NULL, &policy), WEIR_ERR_SYNTAX);
 	(void)sprintf(expected,
-		      "%s/a.yaml:2:14: a text; descriptors is a list\n%s/b.yaml:2:1: not valid YAML: ", folder, folder);
+		      "%s/a.yaml:2:14: found a string; descriptors must be a list\n%s/b.yaml:2:1: not valid YAML: ",
+		      folder, folder);
 	CHECK(strncmp(reported, expected, strlen(expected)) == 0);
 	CHECK(strstr(reported, "c.yaml") == NULL);
 	/* one that is there and cannot be read */

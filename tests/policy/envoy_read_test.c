@@ -24,27 +24,27 @@ static void mistakes_are_all_told(void)
 		       0) == NULL);
 	CHECK_TEXT(
 		reported,
-		"e.yaml:8:5: unknown key 'ratelimit' in a configuration of Envoy's; use domain, descriptors, key, value, "
+		"e.yaml:8:5: unknown key 'ratelimit' in an Envoy configuration; use domain, descriptors, key, value, "
 		"rate_limit, unit, requests_per_unit, unlimited, name, replaces, shadow_mode, quota_mode, "
 		"detailed_metric, value_to_metric, share_threshold, metadata\n"
-		"e.yaml:11:78: a text; lists have maps in them\n"
-		"e.yaml:15:5: a text; lists have maps in them\n"
-		"e.yaml:18:12: a text; lists have maps in them\n"
-		"e.yaml:3:5: a descriptor has a key: key: NAME\n"
-		"e.yaml:5:24: unit 'fortnight'; it is second, minute, hour, day, week, month or year\n"
-		"e.yaml:6:5: the descriptor 'a' again; it was given in e.yaml:4\n"
-		"e.yaml:9:41: a unit, and unlimited: what is unlimited has no unit\n"
-		"e.yaml:11:37: requests_per_unit is a whole number, 0 to 4294967295\n"
-		"e.yaml:11:17: unit ''; it is second, minute, hour, day, week, month or year\n"
+		"e.yaml:11:78: found a string; lists must contain maps\n"
+		"e.yaml:15:5: found a string; lists must contain maps\n"
+		"e.yaml:18:12: found a string; lists must contain maps\n"
+		"e.yaml:3:5: a descriptor needs a key; use key: NAME\n"
+		"e.yaml:5:24: unknown unit 'fortnight'; use second, minute, hour, day, week, month or year\n"
+		"e.yaml:6:5: duplicate descriptor 'a'; it was first given in e.yaml:4\n"
+		"e.yaml:9:41: unit and unlimited are both set; remove one\n"
+		"e.yaml:11:37: invalid requests_per_unit; use a whole number, 0 to 4294967295\n"
+		"e.yaml:11:17: unknown unit ''; use second, minute, hour, day, week, month or year\n"
 		"e.yaml:11:62: 'me' replaces itself\n"
-		"e.yaml:11:74: what is replaced has a name: {name: NAME}\n"
-		"e.yaml:13:5: the descriptor 'e_f_g' again; it was given in e.yaml:12\n"
-		"e.yaml:14:5: share_threshold, but 'x' is no pattern: only a value with a '*' is shared\n"
-		"e.yaml:14:60: shadow_mode is true or false\n"
-		"e.yaml:14:79: a text; rate_limit is a map\n"
-		"e.yaml:16:27: a map; descriptors is a list\n"
+		"e.yaml:11:74: an item of replaces needs a name; use {name: NAME}\n"
+		"e.yaml:13:5: duplicate descriptor 'e_f_g'; it was first given in e.yaml:12\n"
+		"e.yaml:14:5: share_threshold needs a pattern, and 'x' is not one; use a value with a '*'\n"
+		"e.yaml:14:60: invalid shadow_mode; use true or false\n"
+		"e.yaml:14:79: found a string; rate_limit must be a map\n"
+		"e.yaml:16:27: found a map; descriptors must be a list\n"
 		"e.yaml:17:60: requests_per_unit 4294967295: windows count up to 268435455; 'unlimited: true' allows everything\n"
-		"e.yaml:18:11: a list; key is a text\n");
+		"e.yaml:18:11: found a list; key must be a string\n");
 }
 
 static void what_envoy_accepts(void)
@@ -71,9 +71,9 @@ static void what_envoy_accepts(void)
 		weir_policy_free(policy);
 	}
 	CHECK(envoy_of("descriptors: []\n", 0) == NULL);
-	CHECK_TEXT(reported, "e.yaml:1:1: a file has a domain at its top: domain: NAME\n");
+	CHECK_TEXT(reported, "e.yaml:1:1: the file needs a domain at the top level; use domain: NAME\n");
 	CHECK(envoy_of("- domain\n", 0) == NULL);
-	CHECK_TEXT(reported, "e.yaml:1:1: a list; a configuration of Envoy's is a map with a domain in it\n");
+	CHECK_TEXT(reported, "e.yaml:1:1: found a list; an Envoy configuration must be a map with a domain\n");
 }
 
 static void windows_are_as_long_as_units(void)
@@ -142,12 +142,12 @@ static void more_mistakes(void)
 	struct weir_policy *policy;
 
 	CHECK(envoy_of("domain: [d]\n", 0) == NULL);
-	CHECK_TEXT(reported, "e.yaml:1:10: a text; lists have maps in them\n"
-			     "e.yaml:1:9: a list; domain is a text\n"
-			     "e.yaml:1:1: a file has a domain at its top: domain: NAME\n");
+	CHECK_TEXT(reported, "e.yaml:1:10: found a string; lists must contain maps\n"
+			     "e.yaml:1:9: found a list; domain must be a string\n"
+			     "e.yaml:1:1: the file needs a domain at the top level; use domain: NAME\n");
 	CHECK(envoy_of("domain: d\ndescriptors: [{key: a, rate_limit: {unit: second, replaces: {name: b}}}]\n", 0) ==
 	      NULL);
-	CHECK_TEXT(reported, "e.yaml:2:61: a map; replaces is a list\n");
+	CHECK_TEXT(reported, "e.yaml:2:61: found a map; replaces must be a list\n");
 	for (int i = 0; i < 256; i++)
 		(void)sprintf(text + strlen(text), "{name: n%d},", i);
 	policy = envoy_of(strcat(text, "]}}]"), 0);
@@ -155,7 +155,7 @@ static void more_mistakes(void)
 	weir_policy_free(policy);
 	strcpy(text + strlen(text) - strlen("]}}]"), "{name: n}]}}]");
 	CHECK(envoy_of(text, 0) == NULL);
-	CHECK_TEXT(reported, "e.yaml:2:62: a limit replaces at most 256 others\n");
+	CHECK_TEXT(reported, "e.yaml:2:62: too many limits to replace; use at most 256\n");
 }
 
 TESTS(TEST(mistakes_are_all_told), TEST(more_mistakes), TEST(what_envoy_accepts), TEST(windows_are_as_long_as_units),

@@ -167,12 +167,12 @@ static void bad_requests(void)
 		return;
 	}
 	CHECK_EQ(weir_policy_match_descriptors(policy, "", 0, descriptors, 1, 1, &answer, &why), WEIR_ERR_LIMIT);
-	CHECK_TEXT(why.text, "the domain is empty; a request says which it is for");
+	CHECK_TEXT(why.text, "the domain is empty; name the domain in the request");
 	CHECK_EQ(weir_policy_match_descriptors(policy, "shop", 4, descriptors, 0, 1, &answer, &why), WEIR_ERR_LIMIT);
 	CHECK_EQ(weir_policy_match_descriptors(policy, "shop", 4, descriptors, 65, 1, &answer, &why), WEIR_ERR_LIMIT);
-	CHECK_TEXT(why.text, "a request has 1 to 64 descriptors");
+	CHECK_TEXT(why.text, "wrong number of descriptors; use 1 to 64");
 	CHECK_EQ(weir_policy_match_descriptors(policy, "shop", 4, descriptors, 1, 1, &answer, &why), WEIR_ERR_LIMIT);
-	CHECK_TEXT(why.text, "descriptors are too long: all keys of a request have 16384 bytes");
+	CHECK_TEXT(why.text, "descriptors are too long: all keys of a request have at most 16384 bytes");
 	entry.value_length = 5;
 	descriptors[0].unit = (enum weir_unit)8;
 	CHECK_EQ(weir_policy_match_descriptors(policy, "shop", 4, descriptors, 1, 1, &answer, &why), WEIR_ERR_LIMIT);

@@ -37,7 +37,7 @@ static void all_that_is_said(void)
 	CHECK_TEXT(explained(policy, WORDS("plan=none", "host=b")),
 		   "off: does not apply: it is off\n"
 		   "overridden: does not apply: it is off by an override\n"
-		   "keyed: does not apply: its key needs user, which the request has not\n"
+		   "keyed: does not apply: its key needs user, which the request does not have\n"
 		   "fails-open: does not apply: host is 'b'\n");
 	CHECK_TEXT(explained(policy, WORDS("plan=few", "host=A", "user=ann", "ip=192.0.2.1")),
 		   "off: does not apply: it is off\n"
@@ -104,16 +104,17 @@ static void if_no_limit_applies(void)
 		"mode: off}]\n");
 
 	CHECK_TEXT(explained(policy, WORDS("usr=ann")),
-		   "a: does not apply: its key needs user, which the request has not\n"
+		   "a: does not apply: its key needs user, which the request does not have\n"
 		   "b: does not apply: the request has no x\n"
 		   "no limit applies: allowed; did you mean user= instead of usr=?\n");
-	CHECK_TEXT(explained(policy, WORDS("x=y")), "a: does not apply: its key needs user, which the request has not\n"
-						    "b: does not apply: it is off\n");
+	CHECK_TEXT(explained(policy, WORDS("x=y")),
+		   "a: does not apply: its key needs user, which the request does not have\n"
+		   "b: does not apply: it is off\n");
 	weir_policy_free(policy);
 	policy = policy_of("unmatched: deny\nlimits: [{name: a, key: [user], limit: 1/s}]\n");
 	CHECK_TEXT(explained(policy, WORDS("account=ann")),
-		   "a: does not apply: its key needs user, which the request has not\n"
-		   "no limit applies: denied, since the policy says unmatched: deny\n");
+		   "a: does not apply: its key needs user, which the request does not have\n"
+		   "no limit applies: denied, because the policy says unmatched: deny\n");
 	weir_policy_free(policy);
 }
 

@@ -27,7 +27,7 @@ static void the_example(void)
 	CHECK_TEXT(applies(policy, WORDS("path=/%73ignup/", "ip=33.33.33.33")),
 		   "everyone:enforce::1 per-client:enforce:\\04!!!!:1 signup-canary:shadow:\\04!!!!:1");
 	CHECK_TEXT(applies(policy, WORDS("method=PUT", "path=/v1/orders", "api_key=k", "items=many")),
-		   "the attribute \"items\" is a cost: a whole number, 0 or more");
+		   "the attribute \"items\" is a cost: use a whole number, 0 or more");
 	weir_policy_free(policy);
 }
 

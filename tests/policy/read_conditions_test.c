@@ -34,27 +34,27 @@ static void mistakes(void)
 {
 	static const struct mistake rows[] = {
 		{ "limits: [{name: a, limit: 1/s, match: {plan: [[gold]]}}]",
-		  "p.yaml:1:47: a list; a value to compare with is a text\n" },
+		  "p.yaml:1:47: found a list; a value to compare with must be a string\n" },
 		{ "limits: [{name: a, limit: 1/s, match: {ip: local}}]",
-		  "p.yaml:1:44: 'local' is neither an address nor a network; 192.0.2.1 and 2001:db8::/32 are\n" },
+		  "p.yaml:1:44: 'local' is neither an address nor a network; use one such as 192.0.2.1 or 2001:db8::/32\n" },
 		{ "limits: [{name: a, limit: 1/s, match: {ip: 192.0.2.1/24}}]",
-		  "p.yaml:1:44: '192.0.2.1/24' has bits set beyond its length; 10.1.0.0/16 has none\n" },
+		  "p.yaml:1:44: '192.0.2.1/24' has bits set beyond its prefix length; use a network such as 10.1.0.0/16\n" },
 		{ "limits: [{name: a, limit: 1/s, match: {path: {is: '/a?b'}}}]",
-		  "p.yaml:1:51: '/a?b': a path has no '?' in it; what follows it is no part of a path\n" },
+		  "p.yaml:1:51: path '/a?b' contains '?'; leave out the query\n" },
 		{ "limits: [{name: a, limit: 1/s, match: {plan: {not: []}}}]",
-		  "p.yaml:1:52: an empty list: nothing is one of no values\n" },
+		  "p.yaml:1:52: empty list: this condition can never match\n" },
 		{ "limits: [{name: a, limit: 1/s, match: {plan: {present: maybe}}}]",
-		  "p.yaml:1:56: present is true or false\n" },
+		  "p.yaml:1:56: invalid present; use true or false\n" },
 		{ "limits: [{name: a, limit: 1/s, match: {plan: {present: [true]}}}]",
-		  "p.yaml:1:56: present is true or false\n" },
+		  "p.yaml:1:56: invalid present; use true or false\n" },
 		{ "limits: [{name: a, limit: 1/s, match: {plan: {}}}]",
-		  "p.yaml:1:46: a condition has one of is, not, prefix and present\n" },
+		  "p.yaml:1:46: wrong number of keys in a condition; use one of is, not, prefix and present\n" },
 		{ "limits: [{name: a, limit: 1/s, match: {plan: {is: a, not: b}}}]",
-		  "p.yaml:1:46: a condition has one of is, not, prefix and present\n" },
+		  "p.yaml:1:46: wrong number of keys in a condition; use one of is, not, prefix and present\n" },
 		{ "limits: [{name: a, limit: 1/s, match: [plan]}]",
-		  "p.yaml:1:39: a list: conditions are a map, such as {method: POST, path: /v1/**}\n" },
+		  "p.yaml:1:39: found a list; conditions must be a map, such as {method: POST, path: /v1/**}\n" },
 		{ "limits: [{name: a, limit: 1/s, overrides: [{when: gold, mode: off}]}]",
-		  "p.yaml:1:51: a text: conditions are a map, such as {method: POST, path: /v1/**}\n" },
+		  "p.yaml:1:51: found a string; conditions must be a map, such as {method: POST, path: /v1/**}\n" },
 	};
 
 	CHECK_MISTAKES(rows);
@@ -149,7 +149,7 @@ static void what_excludes_what(void)
 static void addresses_have_no_prefixes(void)
 {
 	CHECK(policy_of("limits:\n  - {name: a, limit: 1/s, match: {ip: {prefix: '10.'}}}\n") == NULL);
-	CHECK_TEXT(reported, "p.yaml:2:48: prefix '10.': of addresses write a network, as in ip: 10.0.0.0/8\n");
+	CHECK_TEXT(reported, "p.yaml:2:48: prefix '10.' on an address; use a network, as in ip: 10.0.0.0/8\n");
 }
 
 TESTS(TEST(conditions_of_all_kinds), TEST(mistakes), TEST(addresses_have_no_prefixes), TEST(what_implies_what),

@@ -42,9 +42,10 @@ static void entries_of_a_file(void)
 	(void)sprintf(path, "%s/p.yaml", folder);
 	reported[0] = '\0';
 	CHECK(weir_policy_load(path, report_into, NULL, &policy) == WEIR_ERR_SYNTAX);
-	CHECK(strstr(reported, "customers.csv:3:1: 'ann': there is an entry for it before\n"));
+	CHECK(strstr(reported, "customers.csv:3:1: 'ann': duplicate row\n"));
 	CHECK(strstr(reported, "customers.csv:4:7: limit '2/fortnight': "));
-	CHECK(strstr(reported, "customers.csv:5:1: 'carl': as many values as columns are named in the first line\n"));
+	CHECK(strstr(reported,
+		     "customers.csv:5:1: 'carl': wrong number of values; use one for each column of the first line\n"));
 	(void)sprintf(command, "rm -r %s", folder);
 	CHECK(system(command) == 0);
 }
@@ -194,23 +195,23 @@ static const char *without_folder(const char *told)
 static void mistakes_in_a_file(void)
 {
 	static const struct mistake rows[] = {
-		{ "", "e.csv:1:1: the first line names 1 to 4 attributes, and limit, mode or both\n" },
-		{ "user\n", "e.csv:1:1: the first line names 1 to 4 attributes, and limit, mode or both\n" },
+		{ "", "e.csv:1:1: wrong first line; name 1 to 4 attributes, and limit, mode or both\n" },
+		{ "user\n", "e.csv:1:1: wrong first line; name 1 to 4 attributes, and limit, mode or both\n" },
 		{ "a,b,c,d,e,limit,mode\n",
-		  "e.csv:1:1: the first line names 1 to 4 attributes, and limit, mode or both\n" },
+		  "e.csv:1:1: wrong first line; name 1 to 4 attributes, and limit, mode or both\n" },
 		{ "a,b,c,d,e,limit\n",
-		  "e.csv:1:9: 'e': the first line names 1 to 4 attributes, and limit, mode or both\n" },
+		  "e.csv:1:9: 'e': wrong first line; name 1 to 4 attributes, and limit, mode or both\n" },
 		{ "limit,mode\n",
-		  "e.csv:1:1: 'limit': the first line names 1 to 4 attributes, and limit, mode or both\n" },
+		  "e.csv:1:1: 'limit': wrong first line; name 1 to 4 attributes, and limit, mode or both\n" },
 		{ "user,team\n",
-		  "e.csv:1:1: 'user': the first line names 1 to 4 attributes, and limit, mode or both\n" },
+		  "e.csv:1:1: 'user': wrong first line; name 1 to 4 attributes, and limit, mode or both\n" },
 		{ "us\ter,limit\n",
-		  "e.csv:1:1: 'us?er': the name of an attribute has 1 to 63 bytes, and no control characters\n" },
-		{ "user,mode\nann,on\n", "e.csv:2:5: 'on': a mode is enforce, shadow or off\n" },
+		  "e.csv:1:1: 'us?er': invalid attribute name; use 1 to 63 bytes without control characters\n" },
+		{ "user,mode\nann,on\n", "e.csv:2:5: 'on': unknown mode; use enforce, shadow or off\n" },
 		{ "user,limit\nann,0/s\n", "e.csv:2:5: limit '0/s': a count of 0: a rate needs 1 or more\n" },
 		{ "user,limit\n\nann,1/s,off\n",
-		  "e.csv:3:1: 'ann': as many values as columns are named in the first line\n" },
-		{ "user,team,mode\nann,x,off\nann,x,shadow\n", "e.csv:3:1: 'ann': there is an entry for it before\n" },
+		  "e.csv:3:1: 'ann': wrong number of values; use one for each column of the first line\n" },
+		{ "user,team,mode\nann,x,off\nann,x,shadow\n", "e.csv:3:1: 'ann': duplicate row\n" },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -220,15 +221,13 @@ static void mistakes_in_a_file(void)
 static void mistakes_have_places(void)
 {
 	static const struct mistake rows[] = {
-		{ "ip,limit\n1.2.3.4,1/s\n::ffff:1.2.3.4,2/s\n",
-		  "e.csv:3:1: '::ffff:1.2.3.4': there is an entry for it before\n" },
+		{ "ip,limit\n1.2.3.4,1/s\n::ffff:1.2.3.4,2/s\n", "e.csv:3:1: '::ffff:1.2.3.4': duplicate row\n" },
 		{ "limit,ip\n1/s,10.0.0.0/8\n2/s,not-an-ip\n3/s,\n",
-		  "e.csv:2:5: '10.0.0.0/8': an entry is for one address; a network goes into the policy: "
-		  "overrides: [{when: {ip: 10.0.0.0/8}, limit: 5/s}]\n"
-		  "e.csv:3:5: 'not-an-ip': no address; 192.0.2.1 and 2001:db8::1 are\n"
-		  "e.csv:4:5: '': no address; 192.0.2.1 and 2001:db8::1 are\n" },
+		  "e.csv:2:5: '10.0.0.0/8': found a network, and a row is for one address; use overrides: [{when: {ip: 10.0.0.0/8}, limit: 5/s}] in the policy\n"
+		  "e.csv:3:5: 'not-an-ip': not an address; use one such as 192.0.2.1 or 2001:db8::1\n"
+		  "e.csv:4:5: '': not an address; use one such as 192.0.2.1 or 2001:db8::1\n" },
 		{ "user,limit,mode\nann,5/s,shadow\nbob,5/s,on\n",
-		  "e.csv:3:9: 'on': a mode is enforce, shadow or off\n" },
+		  "e.csv:3:9: 'on': unknown mode; use enforce, shadow or off\n" },
 		{ "user,limit\n\"a\"\"n\nn\",5/s\nb\xc3\xb6"
 		  "b,\"0/s\"\n",
 		  "e.csv:4:6: limit '0/s': a count of 0: a rate needs 1 or more\n" },
@@ -237,10 +236,10 @@ static void mistakes_have_places(void)
 		  "e.csv:3:7: limit '5/fortnight': at 2: \"fortnight\": unknown period; use ns, us, ms, s, min, hour, "
 		  "day or week, as in 10/30s\n" },
 		{ "user,\"\tb\",limit\n",
-		  "e.csv:1:7: '?b': the name of an attribute has 1 to 63 bytes, and no control characters\n" },
+		  "e.csv:1:7: '?b': invalid attribute name; use 1 to 63 bytes without control characters\n" },
 		{ "b,c,d,e,f,limit\n",
-		  "e.csv:1:9: 'f': the first line names 1 to 4 attributes, and limit, mode or both\n" },
-		{ "user\n", "e.csv:1:1: the first line names 1 to 4 attributes, and limit, mode or both\n" },
+		  "e.csv:1:9: 'f': wrong first line; name 1 to 4 attributes, and limit, mode or both\n" },
+		{ "user\n", "e.csv:1:1: wrong first line; name 1 to 4 attributes, and limit, mode or both\n" },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -253,10 +252,10 @@ static void entries_that_are_too_long(void)
 
 	memset(value, 'x', sizeof(value));
 	(void)sprintf(text, "user,mode\n%.1024s,off\n", value);
-	(void)sprintf(expected, "e.csv:2:1: '%.80s': too long: values of an entry have at most 1000 bytes\n", value);
+	(void)sprintf(expected, "e.csv:2:1: '%.80s': value too long; use at most 1000 bytes\n", value);
 	CHECK_TEXT(told_of("", text), expected);
 	(void)sprintf(text, "user,team,mode\n%.600s,%.600s,off\n", value, value);
-	(void)sprintf(expected, "e.csv:2:1: '%.80s': no memory for this entry, or its values are too long\n", value);
+	(void)sprintf(expected, "e.csv:2:1: '%.80s': no memory for this row, or its values are too long\n", value);
 	CHECK_TEXT(told_of("", text), expected);
 }
 
@@ -269,7 +268,7 @@ static void so_many_attributes(void)
 	strcat(attributes, "}\n");
 	CHECK_TEXT(told_of(attributes, "user,limit\nann,1/s\n"), "");
 	CHECK_TEXT(told_of(attributes, "user,team,limit\n"),
-		   "e.csv:1:6: 'team': one attribute too many: a policy has at most 32\n");
+		   "e.csv:1:6: 'team': too many attributes; a policy has at most 32\n");
 }
 
 /* Plans are few: what many entries have in common is one. */
@@ -283,7 +282,7 @@ static void so_many_limits(void)
 	CHECK_TEXT(told_of("", text), "");
 	strcpy(at, "v,4096/s\nw,4097/s\n");
 	CHECK_TEXT(told_of("", text),
-		   "e.csv:4099:3: '4097/s': one limit too many: a file has at most 4096 different ones\n");
+		   "e.csv:4099:3: '4097/s': too many limits; a file has at most 4096 different ones\n");
 }
 
 static void files_that_are_none(void)
@@ -291,7 +290,7 @@ static void files_that_are_none(void)
 	static const char unnamed[] = "limits: [{name: a, limit: 1/s, overrides_from: e.csv}]";
 	static const struct mistake rows[] = {
 		{ "limits: [{name: a, limit: 1/s, overrides_from: [e.csv]}]",
-		  "p.yaml:1:48: a list; overrides_from, the path of a file, is a text\n" },
+		  "p.yaml:1:48: found a list; overrides_from, the path of a file, must be a string\n" },
 		{ "limits: [{name: a, limit: 1/s, overrides_from: /nowhere/at/all.csv}]",
 		  "p.yaml:1:48: /nowhere/at/all.csv: No such file or directory\n" },
 	};
@@ -301,10 +300,10 @@ static void files_that_are_none(void)
 	CHECK_MISTAKES(rows);
 	memset(text + strlen(text), 'x', 4096);
 	CHECK(policy_of(strcat(text, "}]")) == NULL);
-	CHECK_TEXT(reported, "p.yaml:1:48: too long for a path\n");
+	CHECK_TEXT(reported, "p.yaml:1:48: path too long\n");
 	reported[0] = '\0';
 	CHECK_EQ(weir_policy_read(unnamed, strlen(unnamed), NULL, report_into, NULL, &policy), WEIR_ERR_SYNTAX);
-	CHECK_TEXT(reported, "policy:1:48: a file cannot be named in a policy that is not one itself\n");
+	CHECK_TEXT(reported, "policy:1:48: overrides_from works only in a policy that is a file\n");
 }
 
 TESTS(TEST(entries_of_a_file), TEST(entries_and_overrides), TEST(addresses_in_any_spelling),

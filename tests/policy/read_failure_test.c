@@ -117,11 +117,11 @@ static void mistakes_about_where_state_is(void)
 			"  - {name: b, limit: 1/s, store: [table]}\n"
 			"  - {name: c, store: table}\n"
 			"  - {name: d, limit: 1/s, overrides: [{when: {p: x}, mode: off, store: redis}]}\n") == NULL);
-	CHECK_TEXT(reported, "p.yaml:2:34: store 'memory'; it is table or redis\n"
-			     "p.yaml:3:34: a list; store is a text\n"
-			     "p.yaml:4:5: a limit says how much: limit: 100/s burst 200\n"
-			     "p.yaml:4:15: store goes with a limit, and there is none beside it\n"
-			     "p.yaml:5:65: store goes with a limit, and there is none beside it\n");
+	CHECK_TEXT(reported, "p.yaml:2:34: unknown store 'memory'; use table or redis\n"
+			     "p.yaml:3:34: found a list; store must be a string\n"
+			     "p.yaml:4:5: a limit needs a rate; use limit: 100/s burst 200\n"
+			     "p.yaml:4:15: store needs a limit; add limit beside it\n"
+			     "p.yaml:5:65: store needs a limit; add limit beside it\n");
 }
 
 static void mistakes_about_stores_are_all_told(void)
@@ -141,23 +141,23 @@ static void mistakes_about_stores_are_all_told(void)
 			"  - {name: d, on_store_failure: {local: '1/x'}}\n") == NULL);
 	CHECK_TEXT(
 		reported,
-		"p.yaml:2:45: on_store_failure 'maybe'; it is share, open, closed, or {local: 200/s burst 400}\n"
-		"p.yaml:2:66: store_budget '5us'; it is a time from 1ms to 10s, such as 5ms\n"
+		"p.yaml:2:45: on_store_failure 'maybe'; use share, open, closed, or {local: 200/s burst 400}\n"
+		"p.yaml:2:66: invalid store_budget '5us'; use a duration from 1ms to 10s, such as 5ms\n"
 		"p.yaml:3:24: limit '1/fortnight': at 2: \"fortnight\": unknown period; use ns, us, ms, s, min, hour, "
 		"day or week, as in 10/30s\n"
 		"p.yaml:3:61: limit '0/s': a count of 0: a rate needs 1 or more\n"
-		"p.yaml:3:81: store_budget '11s'; it is a time from 1ms to 10s, such as 5ms\n"
+		"p.yaml:3:81: invalid store_budget '11s'; use a duration from 1ms to 10s, such as 5ms\n"
 		"p.yaml:6:24: unknown key 'share' in on_store_failure; use local\n"
-		"p.yaml:6:23: on_store_failure has no local limit; it is share, open, closed, or {local: 200/s burst 400}\n"
-		"p.yaml:7:19: a list; store_budget is a text\n"
-		"p.yaml:9:35: on_store_failure goes with a limit, and there is none beside it\n"
+		"p.yaml:6:23: on_store_failure has no local limit; use share, open, closed, or {local: 200/s burst 400}\n"
+		"p.yaml:7:19: found a list; store_budget must be a string\n"
+		"p.yaml:9:35: on_store_failure needs a limit; add limit beside it\n"
 		"p.yaml:10:64: limit '1/x': at 2: \"x\": unknown period; use ns, us, ms, s, min, hour, day or week, as in "
 		"10/30s\n"
-		"p.yaml:11:54: a list; on_store_failure: it is share, open, closed, or {local: 200/s burst 400}\n"
-		"p.yaml:11:76: store_budget '0ms'; it is a time from 1ms to 10s, such as 5ms\n"
-		"p.yaml:12:35: store_budget goes with a limit, and there is none beside it\n"
-		"p.yaml:13:5: a limit says how much: limit: 100/s burst 200\n"
-		"p.yaml:13:15: on_store_failure goes with a limit, and there is none beside it\n"
+		"p.yaml:11:54: a list; on_store_failure: use share, open, closed, or {local: 200/s burst 400}\n"
+		"p.yaml:11:76: invalid store_budget '0ms'; use a duration from 1ms to 10s, such as 5ms\n"
+		"p.yaml:12:35: store_budget needs a limit; add limit beside it\n"
+		"p.yaml:13:5: a limit needs a rate; use limit: 100/s burst 200\n"
+		"p.yaml:13:15: on_store_failure needs a limit; add limit beside it\n"
 		"p.yaml:13:44: limit '1/x': at 2: \"x\": unknown period; use ns, us, ms, s, min, hour, day or week, as in "
 		"10/30s\n");
 }

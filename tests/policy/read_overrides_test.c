@@ -2,7 +2,7 @@
 #include "policies.h"
 
 #define EXCLUDED "the limit does not apply to such requests"
-#define KEYLESS "the limit's key needs plan; give that a default"
+#define KEYLESS "the limit's key needs plan; give that attribute a default"
 
 static const struct {
 	const char *limit, *when, *verdict;

@@ -66,7 +66,7 @@ static void mistakes(void)
 		{ "limits: [{name: a, limit: 0/s}]",
 		  "p.yaml:1:27: limit '0/s': a count of 0: a rate needs 1 or more\n" },
 		{ "limits: [{name: a, limit: 1/s, mode: maybe}]",
-		  "p.yaml:1:38: mode 'maybe'; it is enforce, shadow or off\n" },
+		  "p.yaml:1:38: unknown mode 'maybe'; use enforce, shadow or off\n" },
 	};
 
 	CHECK_MISTAKES(rows);
@@ -86,18 +86,18 @@ static void limits_that_no_table_has(void)
 			"  - {name: f, limit: 268435455/s fixed_window}\n") == NULL);
 	CHECK_TEXT(
 		reported,
-		"p.yaml:2:22: limit '1/10000day' of 'a': in a table a used-up key is full again after at most "
+		"p.yaml:2:22: limit '1/10000day' of 'a': in a table a used-up key must be full again after at most "
 		"576460632303423488 ns: 6671 whole days\n"
 		"p.yaml:3:23: limit '18446744073709551615/s' of 'b': in a table the count of a rate in lowest terms is at "
 		"most 4294967295\n"
-		"p.yaml:3:74: limit '1/7000day' of 'b': in a table a used-up key is full again after at most "
+		"p.yaml:3:74: limit '1/7000day' of 'b': in a table a used-up key must be full again after at most "
 		"576460632303423488 ns: 6671 whole days\n"
 		"p.yaml:6:45: limit '4294967295/s fixed_window' of 'c': in a table a count or burst is at most "
 		"268435455\n");
 }
 
 #define NEVER(limit, name, cost, most)                                                                                 \
-	"limit '" limit "' of '" name "' never allows a cost of " cost ": it has at most " most                        \
+	"limit '" limit "' of '" name "' never allows a cost of " cost ": its capacity is " most                       \
 	"; use a lower cost or more at once\n"
 
 static void costs_that_never_fit(void)

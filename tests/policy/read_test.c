@@ -30,21 +30,21 @@ static void mistakes_are_all_told(void)
 		reported,
 		"p.yaml:18:1: unknown key 'speed' in a policy; use limits, attributes, unmatched\n"
 		"p.yaml:4:5: unknown key 'rate' in a limit; use name, limit, key, match, cost, mode, overrides, overrides_from, store, on_store_failure, store_budget, wait\n"
-		"p.yaml:2:11: 'a b': a name has 1 to 40 letters, digits and -_./:\n"
+		"p.yaml:2:11: invalid name 'a b'; use 1 to 40 letters, digits and -_./:\n"
 		"p.yaml:3:16: limit '100/fortnight': at 4: \"fortnight\": unknown period; use ns, us, ms, s, min, hour, day or week, as in 10/30s\n"
-		"p.yaml:7:11: mode 'on'; it is enforce, shadow or off\n"
-		"p.yaml:9:17: '10.0.0.1/8' has bits set beyond its length; 10.1.0.0/16 has none\n"
-		"p.yaml:9:35: '/a?b': a path has no '?' in it; what follows it is no part of a path\n"
-		"p.yaml:9:47: an empty list: nothing is one of no values\n"
-		"p.yaml:8:11: a part of a key says which attribute: {attribute: ip, ipv6: 56}\n"
-		"p.yaml:8:23: a list; the name of an attribute is a text\n"
+		"p.yaml:7:11: unknown mode 'on'; use enforce, shadow or off\n"
+		"p.yaml:9:17: '10.0.0.1/8' has bits set beyond its prefix length; use a network such as 10.1.0.0/16\n"
+		"p.yaml:9:35: path '/a?b' contains '?'; leave out the query\n"
+		"p.yaml:9:47: empty list: this condition can never match\n"
+		"p.yaml:8:11: a part of a key needs an attribute; use {attribute: ip, ipv6: 56}\n"
+		"p.yaml:8:23: found a list; the name of an attribute must be a string\n"
 		"p.yaml:5:12: limit '0/s': a count of 0: a rate needs 1 or more\n"
-		"p.yaml:12:35: 'default' is a whole number, 0 to 9223372036854775807\n"
-		"p.yaml:13:17: an override says when it applies: when: {plan: gold}\n"
-		"p.yaml:13:31: an override has a limit, a mode, or both\n"
+		"p.yaml:12:35: invalid default; use a whole number, 0 to 9223372036854775807\n"
+		"p.yaml:13:17: an override needs conditions; use when: {plan: gold}\n"
+		"p.yaml:13:31: an override needs a limit, a mode, or both\n"
 		"p.yaml:13:77: this override can never match: number 3 before it matches whenever it would\n"
 		"p.yaml:17:17: this override can never match: the limit does not apply to such requests\n"
-		"p.yaml:10:5: the name 'b' again; it was given in line 5\n");
+		"p.yaml:10:5: duplicate name 'b'; it was first given in line 5\n");
 }
 
 static void names_of_attributes_fit_a_line(void)
@@ -55,35 +55,38 @@ static void names_of_attributes_fit_a_line(void)
 			"    key: [\"api\\tkey\", \"\"]\n"
 			"    match: {\"line\\nbreak\": x}\n") == NULL);
 	CHECK_TEXT(reported,
-		   "p.yaml:5:13: 'line?break': the name of an attribute has 1 to 63 bytes, and no control characters\n"
-		   "p.yaml:4:11: 'api?key': the name of an attribute has 1 to 63 bytes, and no control characters\n"
-		   "p.yaml:4:23: '': the name of an attribute has 1 to 63 bytes, and no control characters\n");
+		   "p.yaml:5:13: invalid attribute name 'line?break'; use 1 to 63 bytes without control characters\n"
+		   "p.yaml:4:11: invalid attribute name 'api?key'; use 1 to 63 bytes without control characters\n"
+		   "p.yaml:4:23: invalid attribute name ''; use 1 to 63 bytes without control characters\n");
 }
 
 static void kinds_that_are_wrong(void)
 {
 	static const struct mistake rows[] = {
-		{ "[limits]", "p.yaml:1:1: a list; a policy is a map with limits in it\n" },
-		{ "limits: 5", "p.yaml:1:9: a text; limits is a list\n" },
-		{ "limits: [a]", "p.yaml:1:10: a text; a limit is a map\n" },
-		{ "limits: [{limit: 1/s}]", "p.yaml:1:10: a limit has a name\n" },
-		{ "limits: [{name: [a], limit: 1/s}]", "p.yaml:1:17: a list; name is a text\n" },
-		{ "limits: [{name: a, limit: {rate: 1/s}}]", "p.yaml:1:27: a map; limit is a text\n" },
-		{ "limits: [{name: a, limit: 1/s, mode: [off]}]", "p.yaml:1:38: a list; mode is a text\n" },
-		{ "limits: [{name: a, limit: 1/s, overrides: x}]", "p.yaml:1:43: a text; overrides is a list\n" },
-		{ "limits: [{name: a, limit: 1/s, overrides: [x]}]", "p.yaml:1:44: a text; an override is a map\n" },
+		{ "[limits]", "p.yaml:1:1: found a list; a policy must be a map with limits\n" },
+		{ "limits: 5", "p.yaml:1:9: found a string; limits must be a list\n" },
+		{ "limits: [a]", "p.yaml:1:10: found a string; a limit must be a map\n" },
+		{ "limits: [{limit: 1/s}]", "p.yaml:1:10: a limit needs a name; use name: NAME\n" },
+		{ "limits: [{name: [a], limit: 1/s}]", "p.yaml:1:17: found a list; name must be a string\n" },
+		{ "limits: [{name: a, limit: {rate: 1/s}}]", "p.yaml:1:27: found a map; limit must be a string\n" },
+		{ "limits: [{name: a, limit: 1/s, mode: [off]}]",
+		  "p.yaml:1:38: found a list; mode must be a string\n" },
+		{ "limits: [{name: a, limit: 1/s, overrides: x}]",
+		  "p.yaml:1:43: found a string; overrides must be a list\n" },
+		{ "limits: [{name: a, limit: 1/s, overrides: [x]}]",
+		  "p.yaml:1:44: found a string; an override must be a map\n" },
 		{ "limits: [{name: a, limit: 1/s, overrides: [{when: {p: x}, limit: [1/s]}]}]",
-		  "p.yaml:1:66: a list; limit is a text\n" },
-		{ "attributes: [ip]", "p.yaml:1:13: a list; attributes is a map\n" },
-		{ "attributes: {user: text}", "p.yaml:1:20: a text; an attribute is a map\n" },
+		  "p.yaml:1:66: found a list; limit must be a string\n" },
+		{ "attributes: [ip]", "p.yaml:1:13: found a list; attributes must be a map\n" },
+		{ "attributes: {user: text}", "p.yaml:1:20: found a string; an attribute must be a map\n" },
 		{ "attributes: {user: {size: 5}}",
 		  "p.yaml:1:21: unknown key 'size' in an attribute; use type, lower, default\n" },
-		{ "attributes: {user: {type: name}}", "p.yaml:1:27: type 'name'; it is text, ip or path\n" },
-		{ "attributes: {user: {type: [ip]}}", "p.yaml:1:27: a list; type is a text\n" },
-		{ "attributes: {user: {lower: 1}}", "p.yaml:1:28: lower is true or false\n" },
-		{ "attributes: {user: {default: [x]}}", "p.yaml:1:30: a list; default is a text\n" },
+		{ "attributes: {user: {type: name}}", "p.yaml:1:27: unknown type 'name'; use text, ip or path\n" },
+		{ "attributes: {user: {type: [ip]}}", "p.yaml:1:27: found a list; type must be a string\n" },
+		{ "attributes: {user: {lower: 1}}", "p.yaml:1:28: invalid lower; use true or false\n" },
+		{ "attributes: {user: {default: [x]}}", "p.yaml:1:30: found a list; default must be a string\n" },
 		{ "attributes: {'': {lower: true}}",
-		  "p.yaml:1:14: '': the name of an attribute has 1 to 63 bytes, and no control characters\n" },
+		  "p.yaml:1:14: invalid attribute name ''; use 1 to 63 bytes without control characters\n" },
 	};
 
 	CHECK_MISTAKES(rows);
@@ -95,21 +98,21 @@ static void mistakes_in_keys_and_costs(void)
 		{ "limits: [{name: a, limit: 1/s, key: [b, c, d, e, f, g, h, i, j]}]",
 		  "p.yaml:1:62: a key has at most 8 parts\n" },
 		{ "limits: [{name: a, limit: 1/s, key: [b, ip, {attribute: b}]}]",
-		  "p.yaml:1:45: the attribute is in this key already\n" },
+		  "p.yaml:1:45: duplicate attribute in this key\n" },
 		{ "limits: [{name: a, limit: 1/s, key: {attribute: ip, bits: 8}}]",
 		  "p.yaml:1:53: unknown key 'bits' in a part of a key; use attribute, ipv4, ipv6, default\n" },
 		{ "limits: [{name: a, limit: 1/s, key: {attribute: ip, ipv4: 33}}]",
-		  "p.yaml:1:59: 'ipv4' is a whole number, 0 to 32\n" },
+		  "p.yaml:1:59: invalid ipv4; use a whole number, 0 to 32\n" },
 		{ "limits: [{name: a, limit: 1/s, key: {attribute: ip, ipv6: [64]}}]",
-		  "p.yaml:1:59: 'ipv6' is a whole number, 0 to 128\n" },
+		  "p.yaml:1:59: invalid ipv6; use a whole number, 0 to 128\n" },
 		{ "limits: [{name: a, limit: 1/s, key: {attribute: ip, default: []}}]",
-		  "p.yaml:1:62: a list; default is a text\n" },
+		  "p.yaml:1:62: found a list; default must be a string\n" },
 		{ "limits: [{name: a, limit: 1/s, cost: 1.5}]",
-		  "p.yaml:1:38: 'cost' is a whole number, 0 to 9223372036854775807\n" },
+		  "p.yaml:1:38: invalid cost; use a whole number, 0 to 9223372036854775807\n" },
 		{ "limits: [{name: a, limit: 1/s, cost: 99999999999999999999}]",
-		  "p.yaml:1:38: 'cost' is a whole number, 0 to 9223372036854775807\n" },
+		  "p.yaml:1:38: invalid cost; use a whole number, 0 to 9223372036854775807\n" },
 		{ "limits: [{name: a, limit: 1/s, cost: {default: 3}}]",
-		  "p.yaml:1:38: a cost is a number, or says which attribute: {attribute: items}\n" },
+		  "p.yaml:1:38: invalid cost; use a number, or an attribute as in {attribute: items}\n" },
 		{ "limits: [{name: a, limit: 1/s, cost: {attribute: n, most: 3}}]",
 		  "p.yaml:1:53: unknown key 'most' in a cost; use attribute, default\n" },
 	};
@@ -128,7 +131,7 @@ static void so_many_attributes(void)
 	CHECK_TEXT(reported, "");
 	weir_policy_free(policy);
 	CHECK(policy_of(strcat(text, "limits: [{name: a, limit: 1/s, key: b}]\n")) == NULL);
-	CHECK_TEXT(reported, "p.yaml:2:37: 'b': one attribute too many; a policy has at most 32\n");
+	CHECK_TEXT(reported, "p.yaml:2:37: too many attributes, at 'b'; a policy has at most 32\n");
 }
 
 static void attributes_have_types(void)
@@ -149,8 +152,8 @@ static void attributes_have_types(void)
 static void what_is_unmatched(void)
 {
 	static const struct mistake rows[] = {
-		{ "unmatched: maybe\n", "p.yaml:1:12: unmatched 'maybe'; it is allow or deny\n" },
-		{ "unmatched: [deny]\n", "p.yaml:1:12: a list; unmatched is a text\n" },
+		{ "unmatched: maybe\n", "p.yaml:1:12: unknown value of unmatched 'maybe'; use allow or deny\n" },
+		{ "unmatched: [deny]\n", "p.yaml:1:12: found a list; unmatched must be a string\n" },
 		{ "limits: [{name: a, limit: 1/s, unmatched: deny}]\n",
 		  "p.yaml:1:32: unknown key 'unmatched' in a limit; use name, limit, key, match, cost, mode, overrides, "
 		  "overrides_from, store, on_store_failure, store_budget, wait\n" },
@@ -168,8 +171,8 @@ static void what_is_unmatched(void)
 	CHECK_MISTAKES(rows);
 	CHECK(policy_of("domain: shop\nunmatched: deny\n") == NULL);
 	CHECK(strstr(reported,
-		     "p.yaml:2:12: unmatched is for policies of Weir's own: in Envoy's form, requests without a limit "
-		     "are allowed\n") != NULL);
+		     "p.yaml:2:12: unmatched is not supported in Envoy's format, where requests without a limit are "
+		     "allowed\n") != NULL);
 }
 
 /* --- of several files ------------------------------------------------------------------------------------------- */
@@ -199,19 +202,19 @@ static void several_files(void)
 	struct weir_policy *policy;
 
 	CHECK(policy_of_parts((const struct weir__policy_part[]){ own, same }, 2) == NULL);
-	CHECK_TEXT(reported, "same.yaml:2:10: the name 'a' again; it was given in line 1 of own.yaml\n");
+	CHECK_TEXT(reported, "same.yaml:2:10: duplicate name 'a'; it was first given in line 1 of own.yaml\n");
 	CHECK(policy_of_parts((const struct weir__policy_part[]){ allow, own, deny }, 3) == NULL);
-	CHECK_TEXT(reported,
-		   "deny.yaml:1:25: unmatched 'deny', but allow.yaml says 'allow'; say the same in both, or in one of "
-		   "them only\n");
+	CHECK_TEXT(
+		reported,
+		"deny.yaml:1:25: unmatched is 'deny' here and in allow.yaml 'allow'; use the same value, or set it only once\n");
 	policy = policy_of_parts((const struct weir__policy_part[]){ own, deny, deny }, 3);
 	CHECK_TEXT(reported, "");
 	CHECK(policy && policy->unmatched == WEIR__UNMATCHED_DENY);
 	weir_policy_free(policy);
 	CHECK(policy_of_parts((const struct weir__policy_part[]){ envoy, own }, 2) == NULL);
-	CHECK_TEXT(reported,
-		   "own.yaml:1:1: this is a policy of Weir's own, and others beside it are of Envoy's ratelimit; "
-		   "use one or the other\n");
+	CHECK_TEXT(
+		reported,
+		"own.yaml:1:1: this file is in Weir's format, and others of the policy are in Envoy's; use one or the other\n");
 	policy = policy_of_parts((const struct weir__policy_part[]){ envoy, other }, 2);
 	CHECK_TEXT(reported, "");
 	weir_policy_free(policy);

@@ -49,25 +49,27 @@ static void mistakes_are_told(void)
 	static const struct {
 		const char *limit, *error;
 	} rows[] = {
-		{ "limit: 5/s leaky queue 20, wait: 5", "1:53: wait '5'; use whole ms from 1ms to 1day, such as 5s\n" },
-		{ "limit: 5/s leaky queue 20, wait: s", "1:53: wait 's'; use whole ms from 1ms to 1day, such as 5s\n" },
+		{ "limit: 5/s leaky queue 20, wait: 5",
+		  "1:53: invalid wait '5'; use whole ms from 1ms to 1day, such as 5s\n" },
+		{ "limit: 5/s leaky queue 20, wait: s",
+		  "1:53: invalid wait 's'; use whole ms from 1ms to 1day, such as 5s\n" },
 		{ "limit: 5/s leaky queue 20, wait: 0s",
-		  "1:53: wait '0s'; use whole ms from 1ms to 1day, such as 5s\n" },
+		  "1:53: invalid wait '0s'; use whole ms from 1ms to 1day, such as 5s\n" },
 		{ "limit: 5/s leaky queue 20, wait: 1500us",
-		  "1:53: wait '1500us'; use whole ms from 1ms to 1day, such as 5s\n" },
+		  "1:53: invalid wait '1500us'; use whole ms from 1ms to 1day, such as 5s\n" },
 		{ "limit: 5/s leaky queue 20, wait: 86400001ms",
-		  "1:53: wait '86400001ms'; use whole ms from 1ms to 1day, such as 5s\n" },
+		  "1:53: invalid wait '86400001ms'; use whole ms from 1ms to 1day, such as 5s\n" },
 		{ "limit: 5/s leaky queue 20, wait: 99999999999999999999s",
-		  "1:53: wait '99999999999999999999s'; use whole ms from 1ms to 1day, such as 5s\n" },
+		  "1:53: invalid wait '99999999999999999999s'; use whole ms from 1ms to 1day, such as 5s\n" },
 		{ "limit: 5/s leaky queue 20, wait: 5fortnights",
-		  "1:53: wait '5fortnights'; use whole ms from 1ms to 1day, such as 5s\n" },
-		{ "limit: 5/s leaky queue 20, wait: [5s]", "1:53: a list; wait is a text\n" },
+		  "1:53: invalid wait '5fortnights'; use whole ms from 1ms to 1day, such as 5s\n" },
+		{ "limit: 5/s leaky queue 20, wait: [5s]", "1:53: found a list; wait must be a string\n" },
 		{ "limit: 5/s, wait: 5s",
-		  "1:32: wait is for limits that delay requests, and this one only denies; use a queue, as in 5/s leaky queue 20\n" },
+		  "1:32: wait needs a limit that delays requests, and this limit only denies; use a queue, as in 5/s leaky queue 20\n" },
 		{ "limit: 5/s leaky burst 20, wait: 5s",
-		  "1:47: wait is for limits that delay requests, and this one only denies; use a queue, as in 5/s leaky queue 20\n" },
+		  "1:47: wait needs a limit that delays requests, and this limit only denies; use a queue, as in 5/s leaky queue 20\n" },
 		{ "limit: 5/s, overrides: [{when: {o: x}, mode: off, wait: 5s}]",
-		  "1:70: wait goes with a limit, and there is none beside it\n" },
+		  "1:70: wait needs a limit; add limit beside it\n" },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

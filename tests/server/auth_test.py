@@ -246,7 +246,7 @@ def wrong_passwords_are_counted_and_told():
         assert one.end() == 0
         lines = [line for line in one.process.stderr.read().decode().splitlines() if " auth_failed " in line]
     assert "user=ops " in lines[0] and lines[0].endswith('peer=127.0.0.1 by=resp result="wrong password"'), lines
-    assert "user=- " in lines[1] and lines[1].endswith('result="there is no such user"'), lines
+    assert "user=- " in lines[1] and lines[1].endswith('result="unknown user"'), lines
     assert lines[2].endswith('user=- peer=127.0.0.1 by=http result="wrong token"'), lines
     left_out = sum(int(found) for line in lines for found in re.findall(r"left_out=(\d+)", line))
     assert len(lines) < n and len(lines) + left_out == 5 + n, lines
@@ -344,14 +344,14 @@ def others_reach_it_only_with_users():
     command = [WEIR, "serve", "--listen", "0.0.0.0:0", "--listen", "[::]:0", "--http", "none", "--keys", "1000"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 2 and done.stdout == "", done
-    assert done.stderr.count("not an address of this machine alone, and there are no users") == 2, done
+    assert done.stderr.count("other machines can reach this address, and the server has no users") == 2, done
     with tempfile.TemporaryDirectory(prefix="weir-auth-") as folder:
         config = os.path.join(folder, "weir.yaml")
         with open(config, "w", encoding="utf-8") as file:
             file.write("listen: 0.0.0.0:0\nkeys: 1k\n")
         done = subprocess.run([WEIR, "serve", "--config", config], capture_output=True, text=True, timeout=TIMEOUT_S,
                               check=False)
-        assert done.returncode == 2 and done.stderr.startswith(f"{config}:1:9: listen: 0.0.0.0:0: not an address"), done
+        assert done.returncode == 2 and done.stderr.startswith(f"{config}:1:9: listen: 0.0.0.0:0: other machines can reach this address"), done
     with weir(USERS, "--listen", "0.0.0.0:0") as one:
         port = int(re.search(r"0\.0\.0\.0:(\d+)", one.lines).group(1))
         with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as client:
@@ -384,7 +384,7 @@ def settings_are_shown():
                                  (["work*"], ["workers", "1"]), (["save", "app*"], ["save", "", "appendonly", "no"]),
                                  (["nothing"], []), ([""], []), (["listen"], ["listen", f"127.0.0.1:0,{one.path}"])):
             expect(client, bulks("CONFIG", "GET", *patterns), bulks(*answer))
-        expect(client, bulks("CONFIG", "SET", "keys", "1"), b"-ERR settings are changed where weir serve is started\r\n")
+        expect(client, bulks("CONFIG", "SET", "keys", "1"), b"-ERR settings cannot be changed at run time: restart weir serve with the new value\r\n")
         expect(client, bulks("CONFIG", "what"), b"-ERR unknown subcommand 'what'. Try CONFIG HELP.\r\n")
         expect(client, bulks("CONFIG", "GET"), b"-ERR wrong number of arguments for 'config|get' command\r\n")
 

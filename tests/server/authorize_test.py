@@ -91,7 +91,7 @@ def what_is_said_twice_is_the_same_twice():
            ([("X-Original-URI", "/a"), ("X-Forwarded-Uri", "/b")], "X-Forwarded-Uri differ"),
            ([("X-Forwarded-Host", "a"), ("X-Original-URL", "http://b/")], "X-Forwarded-Host differ"),
            ([("X-Forwarded-Host", "a, b")], "use one host"), ([("X-Forwarded-Method", "G T")], "use a method"),
-           ([("X-Api-Key", "a"), ("X-Api-Key", "b")], "twice, with two values"))
+           ([("X-Api-Key", "a"), ("X-Api-Key", "b")], "two different values"))
     with policy_daemon("--authorize_headers", "x-api-key=api_key", policy=POLICY) as one:
         client = client_of(one)
         for headers in good:
@@ -199,7 +199,7 @@ def nginx_is_told_403():
             assert authorize(client, [("X-Api-Key", "a")], target="/v1/authorize" + query)[0] == 429, query
         for query in ("?deny=403&deny=403", "?deny=429&x=y&deny=403"):
             status, _, answer = authorize(client, [("X-Api-Key", "a")], target="/v1/authorize" + query)
-            assert status == 400 and "deny: it is there twice" in answer["detail"], (query, answer)
+            assert status == 400 and "deny: given twice" in answer["detail"], (query, answer)
 
 
 def the_longest_names_fit():
@@ -280,7 +280,7 @@ def bodies_are_made_of_a_template():
         assert status == 429 and content == b"" and headers["content-type"] == "text/html; charset=utf-8", headers
         status, headers, _ = ask_json(client, "GET", "/v1/check?ip=127.0.0.1")  # for services
         assert status == 429 and headers["content-type"] == "application/problem+json", headers
-        for text, said, content in (("second {quota}", "denial_body has changed", b"second 1"), ("{nothing}", "unknown variable {nothing}", b"second 1")):
+        for text, said, content in (("second {quota}", "denial_body changed", b"second 1"), ("{nothing}", "unknown variable {nothing}", b"second 1")):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
             one.process.send_signal(signal.SIGHUP)

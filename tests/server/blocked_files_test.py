@@ -22,7 +22,7 @@ from hung_files import HungFiles, why_not  # noqa: E402
 
 WEIR = sys.argv[1]
 LIMIT = "limits:\n  - name: per-user\n    key: user\n    limit: {}/day\n"
-NOT_REGULAR = "is not a regular file"
+NOT_REGULAR = "not a regular file"
 
 
 def write(path, text):
@@ -110,7 +110,7 @@ def a_reload_goes_on():
             if what not in ("configuration", "password file"):
                 until(lambda: "policy_reloaded" in server.said().partition("policy_put")[2], lambda: (what, server.said()))
             elif what == "configuration":
-                until(lambda: "users have changed" in server.said(), lambda: (what, server.said()))
+                until(lambda: "users changed" in server.said(), lambda: (what, server.said()))
 
 
 def other_kinds_of_files_are_told():
@@ -187,7 +187,7 @@ def a_second_signal_ends_at_once():
         server.process.send_signal(signal.SIGTERM)
         assert client.recv(1) == b""  # the server has shut down its side, and waits for the client to do the same
         assert server.end() == 1, server.said()
-        assert "a second signal" in server.said(), server.said()
+        assert "second signal" in server.said(), server.said()
 
 
 def nor_does_the_start():

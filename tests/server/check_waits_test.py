@@ -209,14 +209,14 @@ def options_stand_anywhere():
         assert client.ask("WEIR.CHECK", "user", "u", "q", "yes")["delay"] == 0
         answer = client.ask("WEIR.CHECK", "WAIT", 1000, "user", "u", "q", "yes")
         assert not answer["allowed"] and answer["waited"] == 0 and answer["decided_by"] == "q", answer
-        for words, why in ((("user", "u", "WAIT"), "a timeout is 0 to 86400000 ms"), (("user", "u", "COST"), "a cost is a whole number"),
-                           (("WAIT", -1, "user", "u"), "a timeout is"), (("WAIT", 86400001, "user", "u"), "a timeout is"),
-                           (("WAIT", "5s", "user", "u"), "a timeout is"), (("WAIT", 1, "user", "u", "WAIT", 1), "given twice: WAIT"),
-                           (("COST", 1, "user", "u", "COST", 1), "given twice: COST"), (("user", "u", "COST", "x"), "a cost is")):
+        for words, why in ((("user", "u", "WAIT"), "invalid timeout: use 0 to 86400000 ms"), (("user", "u", "COST"), "invalid cost: use a whole number"),
+                           (("WAIT", -1, "user", "u"), "invalid timeout"), (("WAIT", 86400001, "user", "u"), "invalid timeout"),
+                           (("WAIT", "5s", "user", "u"), "invalid timeout"), (("WAIT", 1, "user", "u", "WAIT", 1), "given twice: WAIT"),
+                           (("COST", 1, "user", "u", "COST", 1), "given twice: COST"), (("user", "u", "COST", "x"), "invalid cost")):
             assert why in client.refusal("WEIR.CHECK", *words), words
         client.ask("MULTI")
         assert client.ask("WEIR.CHECK", "WAIT", 1, "user", "u") == "QUEUED"
-        assert "WAIT is not done within MULTI" in str(client.ask("EXEC"))
+        assert "WAIT is not allowed within MULTI" in str(client.ask("EXEC"))
 
 
 def wrong_waits_are_told():
@@ -224,13 +224,13 @@ def wrong_waits_are_told():
         for method, path, body, why in (
                 ("GET", "/v1/check?user=u&wait=5", None, "the query: wait: use 0s to 1day"),
                 ("GET", "/v1/check?user=u&wait=25hour", None, "the query: wait: use 0s to 1day"),
-                ("GET", "/v1/check?user=u&wait=1s&wait=1s", None, "the query: wait: it is there twice"),
+                ("GET", "/v1/check?user=u&wait=1s&wait=1s", None, "the query: wait: given twice"),
                 ("GET", "/v1/authorize?wait=x", None, "the query: wait: use 0s to 1day"),
-                ("GET", "/v1/authorize?wait=1s&wait=2s", None, "the query: wait: it is there twice"),
+                ("GET", "/v1/authorize?wait=1s&wait=2s", None, "the query: wait: given twice"),
                 ("POST", "/v1/check", {"attributes": {}, "wait": 5}, "the body.wait: found 5; use 0s to 1day"),
                 ("POST", "/v1/check", [{"attributes": {}, "wait": "5s"}], "the body[0].wait: an item of an array cannot wait"),
                 ("POST", "/v1/take", {"limit": "1/s", "key": "a", "wait": "5"}, 'the body.wait: found "5"; use 0s to 1day'),
-                ("POST", "/v1/take", {"limit": "1/s", "key": "a", "wait": "5s", "mode": "peek"}, "only the mode \"take\" waits")):
+                ("POST", "/v1/take", {"limit": "1/s", "key": "a", "wait": "5s", "mode": "peek"}, "only the mode \"take\" can wait")):
             with contextlib.closing(Waiting(server, "authorize", "u", "none")) as one:
                 one.read()
                 one.send_http(method, path, body)
@@ -436,7 +436,7 @@ def beyond_the_most_they_are_refused():
         for kind in OVER_HTTP:
             with contextlib.closing(Waiting(server, kind, "w")) as refused:
                 answer = refused.read()
-                assert answer["status"] == 503 and "too many requests wait" in answer["detail"], (kind, answer)
+                assert answer["status"] == 503 and "too many requests are waiting" in answer["detail"], (kind, answer)
         assert "BUSY" in client.refusal("WEIR.CHECK", "WAIT", 1, "user", "w", "on", "hourly")
         assert left(client, "w") == 20
         last.leave()

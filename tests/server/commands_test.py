@@ -23,7 +23,7 @@ from daemon import TIMEOUT_S, bulks, run
 from resp_client import Client, Refused, until
 from serve_test import is_closed, server
 
-os.environ["WEIR_CORE_DUMPS"] = "true"  # or only root could count the descriptors of a server
+os.environ["WEIR_CORE_DUMPS"] = "true"  # or only root could count descriptors of a server
 
 HOUR = "10/hour"
 HOUR_NS = 3600 * 10**9
@@ -59,10 +59,10 @@ def all_or_none_are_charged():
         assert answer[0] == 0 and answer[4] == -1 and left(client, "c", HOUR) == 10, answer
         assert client.refusal("WEIR.ALL", "a", HOUR).startswith("ERR wrong number of arguments")
         assert client.refusal("WEIR.ALL", "a", HOUR, 1, "b") == (
-            "ERR WEIR.ALL takes key, limit and cost, together 1 to 16 times")
+            "ERR WEIR.ALL takes 1 to 16 groups of key, limit and cost")
         assert client.refusal("WEIR.ALL", *["a", HOUR, 1] * 17).startswith("ERR wrong number of arguments")
         assert client.refusal("WEIR.ALL", "a", HOUR, 1, "b", "x", 1).startswith("ERR the limit: ")
-        assert client.refusal("WEIR.ALL", "a", HOUR, 1, "b", HOUR, -1).startswith("ERR a cost is")
+        assert client.refusal("WEIR.ALL", "a", HOUR, 1, "b", HOUR, -1).startswith("ERR invalid cost")
         assert left(client, "a", HOUR) == 7
 
 
@@ -132,8 +132,8 @@ def replies_are_arrays_in_both_protocols():
 
 def maps_are_for_connections_that_ask_for_them():
     with server_with_policy() as one, Client(one) as client, Client(one) as other:
-        assert client.refusal("WEIR.REPLIES", "MAP") == "ERR RESP2 has no maps: send HELLO 3 before WEIR.REPLIES MAP"
-        assert client.refusal("WEIR.REPLIES", "SET") == "ERR WEIR.REPLIES takes MAP or ARRAY"
+        assert client.refusal("WEIR.REPLIES", "MAP") == "ERR RESP2 does not support maps: send HELLO 3 before WEIR.REPLIES MAP"
+        assert client.refusal("WEIR.REPLIES", "SET") == "ERR invalid argument of WEIR.REPLIES: use MAP or ARRAY"
         assert client.refusal("WEIR.REPLIES").startswith("ERR wrong number of arguments")
         assert client.ask("WEIR.REPLIES", "ARRAY") == "OK"  # what it does anyway
         client.ask("HELLO", 3)
@@ -156,7 +156,7 @@ def maps_are_for_connections_that_ask_for_them():
         kinds = [type(answer) for answer, words in zip(client.pipeline(asked), asked) if words[0] == "WEIR.PEEK"]
         assert kinds == [dict, list, dict, list, list, dict, list], kinds
         client.ask("MULTI")
-        assert client.refusal("WEIR.REPLIES", "MAP").startswith("ERR MULTI keeps")
+        assert client.refusal("WEIR.REPLIES", "MAP").startswith("ERR MULTI queues")
 
 
 # --- holds -------------------------------------------------------------------------------------------------------
@@ -216,14 +216,14 @@ def what_another_took_is_not_given_back():
 
 def bad_holds_are_refused():
     with server() as one, Client(one) as client:
-        for words, error in ((("WEIR.HOLD", "", "k", HOUR, 1, 1), "ERR an id has 1 to 64 bytes"),
-                             (("WEIR.HOLD", "i" * 65, "k", HOUR, 1, 1), "ERR an id has 1 to 64 bytes"),
-                             (("WEIR.HOLD", "i", "k" * 257, HOUR, 1, 1), "ERR the key of a hold has at most 256 bytes"),
+        for words, error in ((("WEIR.HOLD", "", "k", HOUR, 1, 1), "ERR invalid id: use 1 to 64 bytes"),
+                             (("WEIR.HOLD", "i" * 65, "k", HOUR, 1, 1), "ERR invalid id: use 1 to 64 bytes"),
+                             (("WEIR.HOLD", "i", "k" * 257, HOUR, 1, 1), "ERR the key is too long: a hold's key has at most 256 bytes"),
                              (("WEIR.HOLD", "i", "k", "often", 1, 1), "ERR the limit: "),
-                             (("WEIR.HOLD", "i", "k", HOUR, "x", 1), "ERR a cost is"),
-                             (("WEIR.HOLD", "i", "k", HOUR, 1, 0), "ERR a hold lasts 1 to 86400000 ms"),
-                             (("WEIR.HOLD", "i", "k", HOUR, 1, 86400001), "ERR a hold lasts 1 to 86400000 ms"),
-                             (("WEIR.SETTLE", "i", -1), "ERR the actual cost is"),
+                             (("WEIR.HOLD", "i", "k", HOUR, "x", 1), "ERR invalid cost"),
+                             (("WEIR.HOLD", "i", "k", HOUR, 1, 0), "ERR invalid ttl: use 1 to 86400000 ms"),
+                             (("WEIR.HOLD", "i", "k", HOUR, 1, 86400001), "ERR invalid ttl: use 1 to 86400000 ms"),
+                             (("WEIR.SETTLE", "i", -1), "ERR invalid actual cost"),
                              (("WEIR.SETTLE", "i", 1), "NOHOLD "), (("WEIR.RELEASE", "i"), "NOHOLD ")):
             assert client.refusal(*words).startswith(error), words
         assert client.ask("WEIR.HOLD", "i" * 64, "k" * 256, HOUR, 11, 1)[4] == -1
@@ -307,9 +307,9 @@ def a_wait_that_is_in_vain_is_denied():
         answer = client.ask("WEIR.TAKE", "q", "1/day leaky queue 5", "WAIT", 1000)
         assert answer[0] == 0 and answer[3] == 0 and answer[4] > 10**9, answer
         assert left(client, "q", "1/day leaky queue 5") == 4
-        assert client.refusal("WEIR.TAKE", "k", NEVER, "WAIT", -1) == "ERR a timeout is 0 to 86400000 ms"
-        assert client.refusal("WEIR.TAKE", "k", NEVER, "WAIT", 86400001) == "ERR a timeout is 0 to 86400000 ms"
-        assert client.refusal("WEIR.TAKE", "k", NEVER, 1, "UNTIL", 1).startswith("ERR after the limit come")
+        assert client.refusal("WEIR.TAKE", "k", NEVER, "WAIT", -1) == "ERR invalid timeout: use 0 to 86400000 ms"
+        assert client.refusal("WEIR.TAKE", "k", NEVER, "WAIT", 86400001) == "ERR invalid timeout: use 0 to 86400000 ms"
+        assert client.refusal("WEIR.TAKE", "k", NEVER, 1, "UNTIL", 1).startswith("ERR invalid argument after the limit")
         assert client.refusal("WEIR.TAKE", "k", "x", 1, "WAIT", 1).startswith("ERR the limit: ")
 
 
@@ -396,7 +396,7 @@ def help_is_a_list():
         assert needs == [row[0] for row in client.ask("COMMAND") if "admin" in row[2] and "@admin" in row[6]], needs
         assert needs == client.ask("COMMAND", "LIST", "FILTERBY", "ACLCAT", "admin") and "weir.reset" in needs, needs
         assert "in ns" in client.ask("WEIR.HELP", "weir.take")[0]
-        assert client.refusal("HELP", "nothing") == "ERR HELP knows commands and ERRORS, not 'nothing'"
+        assert client.refusal("HELP", "nothing") == "ERR unknown help topic 'nothing': use a command, or ERRORS"
 
 
 def info_has_sections():
@@ -474,7 +474,7 @@ def clients_of_redis_are_answered():
         assert client.ask("COMMAND", "LIST", "FILTERBY", "PATTERN", "weir.re*") == [
             name for name in client.ask("COMMAND", "LIST") if name.startswith("weir.re")]
         assert client.ask("COMMAND", "LIST", "FILTERBY", "MODULE", "weir") == []
-        assert client.refusal("WEIR.TAKE", "k", HOUR, "9" * 20) == "ERR a cost is a whole number, 0 to 9223372036854775807"
+        assert client.refusal("WEIR.TAKE", "k", HOUR, "9" * 20) == "ERR invalid cost: use a whole number, 0 to 9223372036854775807"
 
 
 def redis_cli_shows_hints():
@@ -577,7 +577,7 @@ def multi_charges_with_exec_or_not_at_all():
         assert [answer[0] for answer in answers] == [1, 1, 1, 0, 0] and left(client, "k", HOUR) == 1, answers
         assert client.refusal("EXEC") == "ERR EXEC without MULTI" and client.refusal("DISCARD") == "ERR DISCARD without MULTI"
         for words, said in ((("NOSUCH",), "ERR unknown command"), (("WEIR.TAKE", "k"), "ERR wrong number"),
-                            (("INFO",), "ERR MULTI keeps commands that decide"), (("WEIR.TAKE", "x" * 65500, HOUR), "ERR MULTI keeps at most")):
+                            (("INFO",), "ERR MULTI queues only commands that decide"), (("WEIR.TAKE", "x" * 65500, HOUR), "ERR MULTI queues at most")):
             client.ask("MULTI")
             assert client.ask("WEIR.TAKE", "l", HOUR) == "QUEUED" and client.refusal(*words).startswith(said), words
             assert client.refusal("EXEC").startswith("EXECABORT") and left(client, "l", HOUR) == 10
@@ -589,7 +589,7 @@ def multi_charges_with_exec_or_not_at_all():
         third.ask("WEIR.TAKE", "m", HOUR)
         third.ask("WEIR.INSPECT", "m", HOUR)
         waits, taken, known = third.ask("EXEC")
-        assert "WAIT is not done within MULTI" in str(waits) and taken["remaining"] == 9 and known["is_stored"] is True
+        assert "WAIT is not allowed within MULTI" in str(waits) and taken["remaining"] == 9 and known["is_stored"] is True
         n = 440
         answers = client.pipeline([("MULTI",)] + [("WEIR.TAKE", f"n{i % 50}", HOUR) for i in range(n)] + [("EXEC",)])
         assert len(answers[-1]) == n and sum(answer[0] for answer in answers[-1]) == n, answers[-1][-1]
@@ -610,12 +610,12 @@ def multi_keeps_what_decides_nothing_in_its_place():
         text = "x" * 20000
         client.ask("MULTI")
         assert [client.ask("ECHO", text) for _ in range(3)] == ["QUEUED"] * 3
-        assert client.refusal("ECHO", text).startswith("ERR MULTI keeps at most") and client.refusal("EXEC").startswith("EXECABORT")
+        assert client.refusal("ECHO", text).startswith("ERR MULTI queues at most") and client.refusal("EXEC").startswith("EXECABORT")
         fitting = [("ECHO", text)] * 2 + [("WEIR.TAKE", "l", "1000/hour")] * 359  # 440 less what the answers repeat
         told = client.pipeline([("MULTI",)] + fitting + [("EXEC",)])
         assert told[-1][:2] == [text] * 2 and [one[0] for one in told[-1][2:]] == [1] * 359
         told = client.pipeline([("MULTI",)] + fitting + [("PING",)] + [("EXEC",)])
-        assert str(told[-2]).startswith("ERR MULTI keeps at most") and str(told[-1]).startswith("EXECABORT")
+        assert str(told[-2]).startswith("ERR MULTI queues at most") and str(told[-1]).startswith("EXECABORT")
         assert left(client, "l", "1000/hour") == 641
 
 

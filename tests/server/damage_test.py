@@ -170,7 +170,7 @@ def what_does_not_fit_is_refused():
             done = subprocess.run([WEIR, "serve", "--listen", "127.0.0.1:0", "--http", "none", "--keys", "10g", *options],
                                   capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
             assert done.returncode == 1 and " bytes does not fit: the " in done.stderr, done
-            assert "left; make it smaller, or set overcommit if you know better\n" in done.stderr, done
+            assert "left; make it smaller, or set overcommit to skip this check\n" in done.stderr, done
         assert os.listdir(folder) == []
 
 

@@ -192,7 +192,7 @@ def v1_check_shows_its_own(store):
             assert headers["x-ratelimit-limit"] == "1" and headers["x-ratelimit-remaining"] == "0", headers
             assert headers["x-ratelimit-reset"] == headers["retry-after"], headers
             assert found["violated-policies"] == [name], found
-            assert f"the limit {name} has denied it; come back in {headers['retry-after']} s" in found["detail"], found
+            assert f"the limit {name} denied the request; retry in {headers['retry-after']} s" in found["detail"], found
             return found
         checks(ask, client)
 

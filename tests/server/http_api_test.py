@@ -144,24 +144,24 @@ def modes_are_those_of_resp():
                 ({**take, "limit": 5}, 400, "the body.limit: found 5; use a limit such as"),
                 ({**take, "limit": "10/fortnight"}, 400, "unknown period; use ns"),
                 ({**take, "limit": "@other"}, 404, "the policy has no limit named @other"),
-                ({**take, "limit": "@per-client"}, 400, 'the body.key: the key: "a" is none of @per-client, whose keys are made of ip, as in'),
-                ({"all": [take, {**take, "limit": "@per-client"}]}, 400, 'the body.all[1].key: the key: "a" is none of'),
+                ({**take, "limit": "@per-client"}, 400, 'the body.key: the key: "a" is not a key of @per-client, whose keys are made of ip, as in'),
+                ({"all": [take, {**take, "limit": "@per-client"}]}, 400, 'the body.all[1].key: the key: "a" is not a key of'),
                 ({**take, "cost": -1}, 400, "the body.cost: found -1; use a whole number"),
                 ({**take, "cost": 1.5}, 400, "the body.cost: found a fraction"),
                 ({**take, "mode": "give"}, 400, 'the body.mode: found "give"; use "take", "upto"'),
                 ({**take, "patience": 1}, 400, 'unknown member "patience"; use limit, key, cost, mode, all and wait'),
                 ([take, {**take, "cost": "x"}], 400, 'the body[1].cost: found "x"'),
-                ({**take, "all": []}, 400, "the body.all: there is more beside it"),
+                ({**take, "all": []}, 400, "the body.all: found other members beside it"),
                 ({"all": []}, 400, "the body.all: found an array of 0; use an array of 1 to 16"),
                 ({"all": [take] * 17}, 400, "the body.all: found an array of 17; use an array of 1 to 16"),
                 ({"all": [take, {**take, "mode": "peek"}]}, 400, 'the body.all[1]: found an unknown member "mode"'),
                 ([take, {"all": [take, 5]}], 400, "the body[1].all[1]: found 5; use an object with limit, key and cost"),
                 ({"all": [take, {**take, "key": None}]}, 400, "the body.all[1].key: found null"),
-                ([take] * 1001, 400, "the body: found an array of 1001; there are 1000 at most")):
+                ([take] * 1001, 400, "the body: found an array of 1001; use at most 1000")):
             ask.bad(status, said, "POST", "/v1/take", body)
         for body in ('{"limit": "10/hour", "key": "\\u0000"}', '{"\\u0000": 1}'):
             answer = ask.bad(400, "line 1, column", "POST", "/v1/take", body)
-            assert "there is a byte of 0 (\\u0000)" in answer["detail"] and "ALLOW" not in answer["detail"], answer
+            assert "a string contains a NUL byte (\\u0000)" in answer["detail"] and "ALLOW" not in answer["detail"], answer
         status, _, text = ask.raw("POST", "/v1/take", json.dumps(take), {"Content-Type": "text/plain"})
         assert status == 415 and "application/json" in text, text
 
@@ -202,7 +202,7 @@ def holds_are_settled():
         assert (status, answer["retry_after_ns"]) == (429, None), answer
         for _ in range(2):  # again is answered the same, and charged once
             assert ask.good("POST", "/v1/hold", hold)["remaining"] == 600
-        ask.bad(409, "this id holds something else", "POST", "/v1/hold", {**hold, "cost": 401})
+        ask.bad(409, "this id belongs to another hold", "POST", "/v1/hold", {**hold, "cost": 401})
         for _ in range(2):
             answer = ask.good("POST", "/v1/settle", {"id": "h", "actual": 100})
             assert (answer["refunded"], answer["remaining"]) == (300, 900), answer
@@ -210,11 +210,11 @@ def holds_are_settled():
         ask.bad(409, "settled with another cost", "POST", "/v1/release", {"id": "h"})
         ask.good("POST", "/v1/hold", {**hold, "id": "i"})
         ask.bad(404, "@other", "POST", "/v1/hold", {**hold, "limit": "@other"})
-        ask.bad(400, 'the body.key: the key: "u" is none of @per-client', "POST", "/v1/hold", {**hold, "limit": "@per-client"})
-        ask.bad(503, "no room for another hold", "POST", "/v1/hold", {**hold, "id": "j"})
+        ask.bad(400, 'the body.key: the key: "u" is not a key of @per-client', "POST", "/v1/hold", {**hold, "limit": "@per-client"})
+        ask.bad(503, "too many holds", "POST", "/v1/hold", {**hold, "id": "j"})
         assert ask.good("POST", "/v1/release", {"id": "i"})["refunded"] == 400
         ask.bad(404, "no hold has this id", "POST", "/v1/release", {"id": "j"})
-        for more, said in (({"id": ""}, "an id has 1 to 64 bytes"), ({"id": 65 * "x"}, "an id has 1 to 64 bytes"),
+        for more, said in (({"id": ""}, "invalid id: use 1 to 64 bytes"), ({"id": 65 * "x"}, "invalid id: use 1 to 64 bytes"),
                            ({"key": 257 * "x"}, "at most 256 bytes"), ({"ttl_ms": 0}, "the body.ttl_ms: found 0; use a whole number, 1 to 86400000"),
                            ({"ttl_ms": 86400001}, "the body.ttl_ms: found 86400001; use a whole number"),
                            ({"limit": "1/fortnight"}, "the body.limit: the limit: at 2: ")):
@@ -258,7 +258,7 @@ def keys_are_inspected_and_reset():
         assert ask.good("GET", "/v1/keys/@writes/")["remaining"] == 5  # an empty key is one, too
         ask.bad(400, "the path: the limit: ", "GET", "/v1/keys/nothing/a")
         ask.bad(404, "@other", "DELETE", "/v1/keys/@other/a")
-        ask.bad(404, "nothing at this path", "GET", "/v1/keys/10%2Fhour")
+        ask.bad(404, "unknown path", "GET", "/v1/keys/10%2Fhour")
 
 
 # --- the policy --------------------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def keys_of_the_policy_are_given_as_they_are_shown():
         assert ask.good("DELETE", key_path("@per-client", "2001:db8::8")) == {"reset": False}
         assert ask("GET", "/v1/check?ip=2001:db8::1&cost=20")[0] == 200
         for key in ("somebody", "2001:db8::/48", b"\x04\x0a\x00\x00\x01"):
-            ask.bad(400, "is none of @per-client, whose keys are made of ip, as in ip=192.0.2.1", "GET", key_path("@per-client", key))
+            ask.bad(400, "is not a key of @per-client, whose keys are made of ip, as in ip=192.0.2.1", "GET", key_path("@per-client", key))
 
 
 def limits_are_listed_and_changed():
@@ -361,8 +361,8 @@ def policies_are_replaced_whole_or_not():
         assert ask.good("GET", "/v1/policy") == shown
         windows = new.replace("limit: 5/s", "limit: 5/s fixed_window")
         assert ask.good("PUT", "/v1/policy", windows)["anew"] == {
-            "count": 1, "why": ["extra: keys start anew, since the algorithm differs: 5/s fixed_window, before 5/s"]}
-        until(lambda: "extra: keys start anew, since the algorithm differs" in one.said(), "a thread writes the log")
+            "count": 1, "why": ["extra: keys start over, because the algorithm changed: 5/s fixed_window, before 5/s"]}
+        until(lambda: "extra: keys start over, because the algorithm changed" in one.said(), "a thread writes the log")
         logs = "limits: [{name: extra, key: [ip], limit: 100000/hour sliding_log}]"
         if not toy.skips_part(toy.ARENA):
             for warnings in (ask.good("POST", "/v1/policy/validate", logs)["warnings"],
@@ -437,7 +437,7 @@ def settings_are_not_shown():
         ask = Asker(one, "let-me-see")
         status, _, text = ask.raw("GET", "/v1/policy")
         shown = json.loads(text)
-        assert status == 200 and shown["files"] == [] and "settings" in shown["hidden"], shown
+        assert status == 200 and shown["files"] == [] and "configuration file" in shown["hidden"], shown
         assert "hush" not in text and "let-me-see" not in text
         assert ask.good("PUT", "/v1/policy", "limits: []")["removed"]["count"] == 3
         assert ask.good("GET", "/v1/policy")["files"] == [{"name": "body", "text": "limits: []"}]
@@ -489,7 +489,7 @@ def without_a_policy_that_is_told():
                                      ("POST", "/v1/policy/validate", "limits: []"), ("GET", "/v1/explain", None),
                                      ("POST", "/json", "{}"), ("GET", "/v1/keys/@a/b", None),
                                      ("POST", "/v1/take", {"limit": "@a", "key": "b"})):
-            ask.bad(409, "there is no policy: start weir serve with --policy", method, target, body)
+            ask.bad(409, "no policy is loaded: start weir serve with --policy", method, target, body)
         assert ask.good("POST", "/v1/take", {"limit": "2/s", "key": "b"})["remaining"] == 1
 
 
@@ -512,7 +512,7 @@ def as_throttlecrab():
                            ({"count_per_period": 0}, "Rate limit check failed: invalid rate limit parameters"),
                            ({"quantity": -1}, "Rate limit check failed: negative quantity: -1"),
                            ({"count_per_period": 2**62},
-                            "more than one in each ns is not supported; lower the count, or raise the period"),
+                            "rates above one per ns are not supported; lower the count, or raise the period"),
                            ({"period": 2**62},
                             "a key would take more than 6671 days to be full again; lower max_burst or period")):
             got, answer = ask("POST", "/throttle", {**body, **more})
@@ -571,7 +571,7 @@ def as_envoys_ratelimit():
             ask.bad(400, said, "POST", "/json", body)
         assert ask.raw("GET", "/healthcheck")[::2] == (200, "OK")
     with serving() as (_, ask, _):
-        ask.bad(400, "Weir's own form", "POST", "/json", {"domain": "shop", "descriptors": [entries("user", "a")]})
+        ask.bad(400, "Weir's format", "POST", "/json", {"domain": "shop", "descriptors": [entries("user", "a")]})
 
 
 TESTS = [

@@ -166,7 +166,7 @@ def pipelines_over_resp_that_are_never_read():
     """Replies of sockets with a path wait in the server sooner, so that back-pressure alone does not do."""
     with serving() as one:
         closed, told = bounded(one, lambda: one.connect(by_path=True), bulks("COMMAND", "DOCS"))
-        assert closed > 0 and "client_memory: the clients of a worker took more than 4194304 bytes; closed one of the " in one.said(), told
+        assert closed > 0 and "client_memory: the clients of a worker used more than 4194304 bytes; closed one of the " in one.said(), told
         return told
 
 
@@ -337,7 +337,7 @@ def one_address_has_so_many_connections():
                 stack.enter_context(one.connect()).sendall(bulks("QUIT"))
                 stack.enter_context(one.connect(by_path=True)).sendall(bulks("QUIT"))
             assert closed(other, "address") == 3
-            assert f"connections_per_address: refused a connection from {THERE}, which has as many as it may" in one.said()
+            assert f"connections_per_address: refused a connection from {THERE}, which has reached the maximum" in one.said()
             clients[0].close()
             wait_until(lambda: int(other.info()["connected_clients"]) == 1, "others are there")
 

@@ -165,7 +165,7 @@ def who_waits_to_be_accepted_is_counted():
     with serving(None, "--connections", "2") as (one, ask, _), Client(one) as first, Client(one) as second, Client(one) as third:
         assert first.ask("PING") == second.ask("PING") == "PONG"
         third.send("PING")
-        until(lambda: "each of 1 workers has 2, the most that the setting allows; new ones wait" in one.said(), "the log tells of it")
+        until(lambda: "each of 1 workers has 2 connections, the maximum; new connections wait" in one.said(), "the log tells of it")
         first.close()
         assert third.read() == "PONG"
         second.close()

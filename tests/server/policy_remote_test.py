@@ -180,7 +180,7 @@ def taken_over_by_two(kind):
                 until(has(a, limit), "one has not got it")
                 until(has(b, limit), "the other has not got it")
             until(lambda: a.client.info()["policy_changes"] == "3", "it counts others")  # just after it has it
-            anew = "weir serve: the policy: per-user: keys start anew, since the algorithm differs: 40/min fixed_window, before 30/s burst 5\n"
+            anew = "weir serve: the policy: per-user: keys start over, because the algorithm changed: 40/min fixed_window, before 30/s burst 5\n"
             until(lambda: a.told() == anew and b.told() == anew, "the log lines, which a thread writes")
 
 
@@ -196,13 +196,13 @@ def bad_versions_change_nothing(kind):
             until(lambda: f"{far.shown()}:4:15: limit '10/fortnight'" in one.said(), "it is not told")
             far.put(one_limit("5/s", more="    overrides_from: customers.csv\n"))
             until(failures(2), "nobody has counted it")
-            until(lambda: "a file cannot be named in a policy that is not one itself" in one.said(), "it is not told")
+            until(lambda: "overrides_from works only in a policy that is a file" in one.said(), "it is not told")
             far.remove()
             until(failures(3), "nobody has noticed that it is gone")
-            until(lambda: f"{far.shown()}:1:1: there is no such key" in one.said(), "it is not told")
+            until(lambda: f"{far.shown()}:1:1: key not found" in one.said(), "it is not told")
             far.put("")
             until(failures(4), "nobody has counted it")
-            until(lambda: "there are no limits in it" in one.said(), "it is not told")
+            until(lambda: "no limits found" in one.said(), "it is not told")
             assert one.client.limit() == "10/s" and one.client.info()["policy_changes"] == "0"
             far.put(one_limit("10/s"))
             until(lambda: one.client.info()["policy_last_error"] == "", "what was right before is right again")
@@ -215,14 +215,14 @@ def gone_and_back(kind):
         far.put(one_limit("10/s"))
         with served("--policy", far.url()) as one:
             far.stop()
-            until(lambda: "the policy stays as it is until that answers" in one.said(), "it has not noticed")
+            until(lambda: "keeping the current policy, retrying" in one.said(), "it has not noticed")
             assert one.client.limit() == "10/s"
             assert one.client.ask("WEIR.CHECK", "user", "ann"), "it decides"
             far.start()
-            until(lambda: "answers again" in one.said(), "it has not noticed")
+            until(lambda: "reachable again" in one.said(), "it has not noticed")
             far.put(one_limit("20/s"))
             until(has(one, "20/s"), "it has not got it")
-            assert one.said().count("the policy stays") == 1, one.said()
+            assert one.said().count("keeping the current policy") == 1, one.said()
             far.put(one_limit("21/s"))  # by a watch that was begun after it
             until(has(one, "21/s"), "it has not got it")
 
@@ -233,10 +233,10 @@ def not_there_at_the_start(kind):
         told = start_fails("--policy", far.url())
         assert told.startswith(f"{far.shown()}:1:1: ") and told.count("\n") == 1, told
         told = start_fails("--policy", far.url(), "--policy_copy", copy)
-        assert f"{copy}:1:1: No such file or directory; there is no copy to begin with\n" in told, told
+        assert f"{copy}:1:1: No such file or directory; there is no copy to start from\n" in told, told
         far.start()
         told = start_fails("--policy", far.url(), "--policy_copy", copy)
-        assert "there is no such key" in told, told
+        assert "key not found" in told, told
         far.put(one_limit("10/s"))
         with served("--policy", far.url(), "--policy_copy", copy) as one:
             assert one.client.limit() == "10/s"
@@ -249,15 +249,15 @@ def not_there_at_the_start(kind):
         assert os.stat(copy).st_mode & 0o777 == 0o600 and os.listdir(folder) == ["copy.yaml"]
         with served("--policy", far.url(), "--policy_copy", copy) as one:  # what there is, is wrong
             assert one.client.limit() == "20/s"
-            until(lambda: f"weir serve: the policy is that of {copy}, the last good one\n" in one.said(), "it is not told")
+            until(lambda: f"weir serve: using the last valid policy, from its copy {copy}\n" in one.said(), "it is not told")
             far.put(one_limit("30/s"))
             until(has(one, "30/s"), "it has not got it")
         far.stop()
         with served("--policy", far.url(), "--policy_copy", copy) as one:
             assert one.client.limit() == "30/s"
-            until(lambda: f"weir serve: the policy is that of {copy}, the last good one\n" in one.said(), "it is not told")
+            until(lambda: f"weir serve: using the last valid policy, from its copy {copy}\n" in one.said(), "it is not told")
             far.start()
-            until(lambda: "answers again" in one.said(), "it has not noticed")
+            until(lambda: "reachable again" in one.said(), "it has not noticed")
             until(lambda: one.client.info()["policy_last_error"] == "", "it is the same again")
             assert one.client.info()["policy_changes"] == "0", "the same is no change"
             far.put(one_limit("40/s"))
@@ -288,7 +288,7 @@ def of_any_size_up_to_a_bound(kind):
             until(has(one, "20/s"), "it has not got it")
             if kind is Redis:
                 far.put(one_limit("30/s") + "#" * (16 << 20))
-                until(lambda: "it is too long: a policy of Redis has at most 16 MiB" in one.said(), "it is too long")
+                until(lambda: "the policy is too long; a policy in Redis has at most 16 MiB" in one.said(), "it is too long")
                 far.put(one_limit("40/s"))
                 until(has(one, "40/s"), "it has not recovered")
 
@@ -315,7 +315,7 @@ def etcd_with_users():
 
         log_in()
         told = start_fails("--policy", far.url())
-        assert "it answers with the status 400: etcdserver: user name is empty" in told, told
+        assert "it responded with status 400: etcdserver: user name is empty" in told, told
         told = start_fails("--policy", far.url("weir:wrong@"))
         assert "authentication failed, invalid user ID or password" in told and "wrong" not in told, told
         told = start_fails("--policy", far.url(f"stranger:{PASSWORD_IN_URL}@"))
@@ -326,7 +326,7 @@ def etcd_with_users():
                 far.put(one_limit(f"{number}/s"))
                 until(has(one, f"{number}/s"), "it has not got it")
             far.stop()  # tokens are those of one life of the server
-            until(lambda: "the policy stays" in one.said(), "it has not noticed")
+            until(lambda: "keeping the current policy" in one.said(), "it has not noticed")
             far.token = None
             far.process = None
             far.is_up = lambda: "token" in suppressed(far.ask, "/v3/auth/authenticate", name="root", password="root")
@@ -434,9 +434,9 @@ def redis_with_users():
         far.ask("ACL", "SETUSER", "stranger", "on", "nopass", "~other", "+get", "+select")
         far.put(one_limit("10/s"))
         told = start_fails("--policy", far.url("weir:wrong@"))
-        assert "it answers: WRONGPASS" in told and "wrong@" not in told, told
+        assert "it replied: WRONGPASS" in told and "wrong@" not in told, told
         told = start_fails("--policy", far.url("stranger:any@"))
-        assert "it answers: NOPERM" in told, told
+        assert "it replied: NOPERM" in told, told
         with served("--policy", far.url(f"weir:{PASSWORD_IN_URL}@")) as one:
             far.put(one_limit("20/s"))  # it may not read the settings of Redis, nor subscribe
             until(has(one, "20/s"), "it has not got it")
@@ -445,7 +445,7 @@ def redis_with_users():
             assert "s3cret" not in one.said(), one.said()
         far.ask("EVAL", "redis.call('SELECT', 3) return redis.call('LPUSH', 'list', 'a')", 0)
         told = start_fails("--policy", far.url().replace("weir%3Apolicy", "list"))
-        assert "it answers: WRONGTYPE" in told, told
+        assert "it replied: WRONGTYPE" in told, told
 
 
 def redis_with_tls():
@@ -514,7 +514,7 @@ def redis_by_sentinels():
         far.put(one_limit("10/s"))
         hosts = f"127.0.0.1:{nobody},127.0.0.1:{sentinel.port}"
         told = start_fails("--policy", f"redis+sentinel://{hosts}/none/3?policy_key=weir%3Apolicy")
-        assert "the sentinel knows no primary of this name" in told, told
+        assert "the sentinel does not know a primary of this name" in told, told
         with served("--policy", f"redis+sentinel://{hosts}/shop/3?policy_key=weir%3Apolicy") as one:
             far.put(one_limit("20/s"))
             until(has(one, "20/s"), "it has not got it")

@@ -307,7 +307,7 @@ def many_limits_are_listed_in_parts():
         lines = client.ask("WEIR.EXPLAIN", "tenant", "t998", "user", "ann")
         assert lines[:2] == ["limit-0998: applies: 999/s, key user=ann",
                              "limit-0000: does not apply: tenant is 't998'"], lines[:3]
-        assert lines[-1] == f"and {1000 - len(lines) + 1} more, for which there is no room", lines[-1]
+        assert lines[-1] == f"and {1000 - len(lines) + 1} more", lines[-1]
         rows = []
         while part := client.ask("WEIR.LIMITS", len(rows)):
             rows += part
@@ -316,7 +316,7 @@ def many_limits_are_listed_in_parts():
         lines = client.ask("WEIR.EXPLAIN", "tenant", "t0")
         assert lines[0] == "no limit applies: allowed", lines[0]
         assert lines[1].startswith("limit-0000: does not apply: its key needs user"), lines[1]
-        assert lines[-1] == f"and {1000 - len(lines) + 2} more, for which there is no room", lines[-1]
+        assert lines[-1] == f"and {1000 - len(lines) + 2} more", lines[-1]
 
 
 def inline_limits_do_not_evict_keys_of_the_policy():
@@ -339,11 +339,11 @@ def inline_limits_do_not_evict_keys_of_the_policy():
 
 def bad_requests_are_told_so():
     with serving(EXAMPLE) as (_, client, _path):
-        assert client.refusal("WEIR.CHECK", "ip", "1.2.3.4", "path").startswith("ERR attributes come as names and values")
-        assert client.refusal("WEIR.CHECK", "COST", "x", "ip", "1.2.3.4").startswith("ERR a cost is")
+        assert client.refusal("WEIR.CHECK", "ip", "1.2.3.4", "path").startswith("ERR invalid attributes")
+        assert client.refusal("WEIR.CHECK", "COST", "x", "ip", "1.2.3.4").startswith("ERR invalid cost")
         assert "wrong number of arguments" in client.refusal("WEIR.CHECK", "ip")
         for words in (("WEIR.CHECK",), ("WEIR.CHECK", "COST", 1), ("WEIR.EXPLAIN",)):
-            assert client.refusal(*words, "user", "ann", "ip", "1.2.3.4", "user", "bob") == "ERR an attribute is given twice: user"
+            assert client.refusal(*words, "user", "ann", "ip", "1.2.3.4", "user", "bob") == "ERR attribute given twice: user"
         assert "is a cost" in client.refusal("WEIR.CHECK", "api_key", "k", "method", "PUT", "path", "/v1/orders/1",
                                              "items", "many")
         assert "whole number" in client.refusal("WEIR.LIMITS", "first")
@@ -355,7 +355,7 @@ def without_a_policy():
         client = Client(server)
         for words in (("WEIR.CHECK", "ip", "::1"), ("WEIR.EXPLAIN", "ip", "::1"), ("WEIR.LIMITS",), ("WEIR.RELOAD",),
                       ("WEIR.CHANGE", "a", "1/s"), ("WEIR.TAKE", "a", "@b")):
-            assert client.refusal(*words).startswith("NOPOLICY there is no policy"), words
+            assert client.refusal(*words).startswith("NOPOLICY no policy is loaded"), words
         assert not any(name.startswith("policy") for name in client.info())
         server.process.send_signal(signal.SIGHUP)
         assert client.ask("PING") == "PONG"
@@ -472,7 +472,7 @@ def a_directory_is_one_policy():
             write(os.path.join(folder, "40-twice.yaml"), "\n" + one_limit("5/day"))
             until(lambda: client.info()["policy_failures"] == "1", "a name twice")
             assert client.info()["policy_last_error"] == (
-                f"{folder}/40-twice.yaml:3:5: the name 'per-user' again; it was given in line 2 of "
+                f"{folder}/40-twice.yaml:3:5: duplicate name 'per-user'; it was first given in line 2 of "
                 f"{folder}/20-users.yaml"), client.info()
             client.close()
 
@@ -602,7 +602,7 @@ def settings_stay():
         replace(path, "connections: 200\n" + one_limit("20/day"))
         until(lambda: client.limit() == "20/day", "the limits")
         assert client.ask("CONFIG", "GET", "connections") == {"connections": "100"}
-        until(lambda: f"{path}: other than at the start: connections;" in server.said(), "it is not told")
+        until(lambda: f"{path}: changed, but not in effect until you restart: connections;" in server.said(), "it is not told")
         replace(path, "connectoins: 200\n" + one_limit("30/day"))
         until(lambda: client.info()["policy_failures"] == "1", "a bad setting")
         assert "connectoins: found an unknown setting" in client.info()["policy_last_error"]
@@ -627,10 +627,10 @@ def a_bad_policy_does_not_start():
             assert said.count(f"{path}:") == 2 and "unknown period" in said and "'kee'" in said, said
         assert "No such file" in refused_start("--policy", path + ".missing")
         os.mkdir(os.path.join(folder, "empty"))
-        assert "no file in it whose name ends in .yaml" in refused_start("--policy", os.path.join(folder, "empty"))
-        assert "there are no limits in it" in refused_start("--policy", os.devnull)
+        assert "no .yaml file found" in refused_start("--policy", os.path.join(folder, "empty"))
+        assert "no limits found" in refused_start("--policy", os.devnull)
         said = refused_start("--config", path, "--policy", path)
-        assert f"--policy: there are limits or attributes in {path}, too; leave one out" in said, said
+        assert f"--policy: {path} has limits or attributes, too; use one of the two" in said, said
 
 
 def logs_that_do_not_fit_the_arena_are_told():
@@ -664,14 +664,14 @@ def check_config_checks_both():
             return subprocess.run([WEIR, "check-config", path], capture_output=True, text=True, timeout=TIMEOUT_S,
                                   check=False)
         done = check("keys: 5m\n" + EXAMPLE)
-        assert done.returncode == 0 and done.stdout == f"{path}: good: limits: 4, with overrides: 5\n", done
+        assert done.returncode == 0 and done.stdout == f"{path}: OK: limits: 4, with overrides: 5\n", done
         assert check("keys: 5m\n").returncode == 0
         done = check("plans: 7\n" + EXAMPLE)
         assert done.returncode == 0 and done.stderr == "weir serve: warning: the setting plans is now named limits_max\n", done
         for text in ("", "# nothing yet\n", "attributes: {user: {lower: true}}\n", "keys: 5m\nattributes: {}\n"):
             done = check(text)
             assert done.returncode == 1, done
-            assert done.stderr == f"{path}:1:1: there are no limits in it; if none are meant, write limits: []\n", done
+            assert done.stderr == f"{path}:1:1: no limits found; for a policy without limits, write limits: []\n", done
         # What serve would refuse is refused here, and all of it.
         beyond = "".join(f"  - {{name: l{i}, limit: {limit}}}\n" for i, limit in
                          enumerate(("1/10000day", "18446744073709551615/s", "4294967295/s fixed_window")))
@@ -688,7 +688,7 @@ def check_config_checks_both():
         assert done.returncode == 1 and f"{folder}/weir.yaml:" in done.stderr, done
 
 
-ANEW = "per-user: keys start anew, since the period of the window differs: 5/5000day fixed_window, before 5/4000day fixed_window"
+ANEW = "per-user: keys start over, because the period of the window changed: 5/5000day fixed_window, before 5/4000day fixed_window"
 
 
 def check_config_says_what_becomes_of_keys():
@@ -699,15 +699,15 @@ def check_config_says_what_becomes_of_keys():
             return subprocess.run([WEIR, "check-config", *words], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         write(paths[0], one_limit("5/4000day fixed_window") + "  - {name: b, limit: 5/s}\n  - {name: c, limit: 5/s}\n  - {name: d, limit: 5/s}\n")
         write(paths[1], "keys: 5m\n" + one_limit("5/5000day fixed_window") + "  - {name: b, limit: 6/s}\n  - {name: c, limit: 5/s}\n  - {name: e, limit: 5/s}\n")
-        wanted = (f"{paths[1]}: good: limits: 4, with overrides: 4\nif it replaces {paths[0]}:\n  {ANEW}\n"
-                  "  b: converted, keys keep what they have used: 6/s, before 5/s\n  c: kept: 5/s\n  e: new: 5/s\n  d: removed: 5/s\n"
+        wanted = (f"{paths[1]}: OK: limits: 4, with overrides: 4\nif it replaces {paths[0]}:\n  {ANEW}\n"
+                  "  b: converted, keys keep their usage: 6/s, before 5/s\n  c: kept: 5/s\n  e: new: 5/s\n  d: removed: 5/s\n"
                   "  kept: 1, converted: 1, anew: 1, new: 1, removed: 1\n")
         for words in (("--against", paths[0], paths[1]), (paths[1], "--against", paths[0])):
             done = check(*words)
             assert (done.returncode, done.stdout, done.stderr) == (0, wanted, ""), done
         write(paths[0], one_limit("5/s"))
         write(paths[1], "unmatched: deny\n" + one_limit("5/s"))
-        assert check("--against", *paths).stdout == (f"{paths[1]}: good: limits: 1, with overrides: 1, unmatched: deny\nif it replaces {paths[0]}:\n"
+        assert check("--against", *paths).stdout == (f"{paths[1]}: OK: limits: 1, with overrides: 1, unmatched: deny\nif it replaces {paths[0]}:\n"
                                                      "  per-user: kept: 5/s\n  requests that no limit applies to: denied, before allowed\n"
                                                      "  kept: 1, converted: 0, anew: 0, new: 0, removed: 0\n")
         assert "  requests that no limit applies to: allowed, before denied\n" in check("--against", paths[1], paths[0]).stdout
@@ -717,7 +717,7 @@ def check_config_says_what_becomes_of_keys():
         write(paths[0], one_limit("5/fortnight"))
         done = check("--against", paths[0], paths[1])
         assert done.returncode == 1 and f"{paths[0]}:" in done.stderr and f"--against {paths[0]}: it has errors" in done.stderr, done
-        assert done.stdout == f"{paths[1]}: good: limits: 4, with overrides: 4\n", done
+        assert done.stdout == f"{paths[1]}: OK: limits: 4, with overrides: 4\n", done
         done = check("--against", paths[1], paths[0])
         assert done.returncode == 1 and "--against" not in done.stderr and f"{paths[0]}:" in done.stderr, done
 
@@ -742,8 +742,8 @@ def who_starts_anew_is_said():
         until(lambda: client.limit("l49") is not None, "many limits")
         replace(path, many.replace("4000day", "5000day"))
         until(lambda: client.info()["policy_anew_limits"] == "50", "they are counted")
-        until(lambda: "keys of 40 more limits start anew" in server.said(), "the last line")
-        assert server.said().count("start anew, since") == 11, server.said()
+        until(lambda: "keys of 40 more limits start over" in server.said(), "the last line")
+        assert server.said().count("start over, because") == 11, server.said()
 
 
 def who_starts_anew_in_a_file_is_said():
@@ -754,7 +754,7 @@ def who_starts_anew_in_a_file_is_said():
             write(path, one_limit(limit))
             with daemon(WEIR, "--policy", path, *options) as server, Client(server, protocol=3) as client:
                 assert client.ask("WEIR.CHECK", "user", "a")["allowed"]
-                said = "per-user: keys start anew, since the table has"
+                said = "per-user: keys start over, because the table has"
                 until(lambda text=said, is_said=says: (text in server.said()) == is_said, "what starts anew")
                 assert client.info()["policy_anew_limits"] == str(int(says))
 

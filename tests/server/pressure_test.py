@@ -22,7 +22,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
-os.environ["WEIR_CORE_DUMPS"] = "true"  # or only root could count the descriptors of a server
+os.environ["WEIR_CORE_DUMPS"] = "true"  # or only root could count descriptors of a server
 
 from daemon import TIMEOUT_S, Daemon, bulks, connect_to, daemon, expect, receive, receive_all, run  # noqa: E402
 from redis_server import redis  # noqa: E402
@@ -236,7 +236,7 @@ def without_descriptors_it_goes_on():
                 client.sendall(bulks("PING"))
             served = receive_some(clients, 30)
             assert len(served) < 64, len(served)
-            wait_until(lambda: "connections: Too many open files; new ones wait" in one.said(), "the log tells nothing")
+            wait_until(lambda: "connections: Too many open files; new connections wait" in one.said(), "the log tells nothing")
             for _ in range(3):
                 for client in served:
                     expect(client, bulks("CL.THROTTLE", "all", 9, 1, 1000, 0), integers(0, 10, 10, -1, 0))

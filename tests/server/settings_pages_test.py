@@ -33,7 +33,7 @@ def read(path):
 def man_takes_the_page_without_a_warning():
     done = run("man", "--warnings=w", "-E", "UTF-8", "-l", MAN_PAGE, MANWIDTH="80", MANROFFSEQ="")
     assert done.returncode == 0 and done.stderr == "", done
-    for words in ("weir-serve - rate limiter daemon", "--listen WHERE", "password_file: /run/secrets/weir", "EXIT STATUS"):
+    for words in ("weir-serve - rate limiter for", "--listen WHERE", "password_file: /run/secrets/weir", "EXIT STATUS"):
         assert words in done.stdout, (words, done.stdout)
 
 

@@ -262,7 +262,7 @@ static void old_names_are_warned_about_once(void)
 static void one_place_has_one_name(void)
 {
 	static const char *const flags[] = { "--plans", "5", "--limits-max=6", NULL };
-	static const char again[] = "plans was renamed to limits_max: use the new name alone\n",
+	static const char again[] = "plans was renamed to limits_max, and both are set: use only the new name\n",
 			  warning[] = "weir serve: warning: the setting plans is now named limits_max\n";
 	char expected[512];
 
@@ -363,12 +363,8 @@ static const struct {
 	  { "--keys=no" },
 	  "FILE:1:7: keys: \"none\": " KEYS_RIGHT "weir serve: WEIR_KEYS: \"nil\": " KEYS_RIGHT
 	  "weir serve: --keys: \"no\": " KEYS_RIGHT },
-	{ NULL, NULL, NULL, { "--keys" }, "weir serve: --keys needs a value: N; weir serve --help tells more\n" },
-	{ NULL,
-	  NULL,
-	  NULL,
-	  { "--config" },
-	  "weir serve: --config needs a value: FILE; weir serve --help tells more\n" },
+	{ NULL, NULL, NULL, { "--keys" }, "weir serve: --keys needs a value: N; see weir serve --help\n" },
+	{ NULL, NULL, NULL, { "--config" }, "weir serve: --config needs a value: FILE; see weir serve --help\n" },
 	{ NULL, NULL, NULL, { "--foo" }, "weir serve: unknown option --foo; weir serve --help lists them\n" },
 	{ NULL, NULL, NULL, { "--what", "x" }, "weir serve: unknown option --what; weir serve --help lists them\n" },
 	{ NULL, NULL, NULL, { "keys" }, "weir serve: unknown argument keys; weir serve --help lists the options\n" },
@@ -376,59 +372,58 @@ static const struct {
 	  NULL,
 	  NULL,
 	  { "--users", "a" },
-	  "weir serve: --users: users come from the file alone, since others may see flags\n" },
+	  "weir serve: --users: set users only in the configuration file: other users of the machine can see flags\n" },
 	{ NULL,
 	  "WEIR_USERS",
 	  "a",
 	  { NULL },
-	  "weir serve: WEIR_USERS: users come from the file alone, since others may see the environment\n" },
+	  "weir serve: WEIR_USERS: set users only in the configuration file: other processes may see the environment\n" },
 	{ NULL, "WEIR_LISTEN", "a:1,,b:2", { NULL }, "weir serve: WEIR_LISTEN: \"\": " WHERE_RIGHT },
 	{ "file: t",
 	  NULL,
 	  NULL,
 	  { "--shared", "s" },
-	  "weir serve: --shared: a table is in shared memory or in a file, and both are set; leave one out\n"
-	  "FILE:1:7: file: a table is in shared memory or in a file, and both are set; leave one out\n" },
+	  "weir serve: --shared: shared and file are both set; use one of the two\n"
+	  "FILE:1:7: file: shared and file are both set; use one of the two\n" },
 	{ "policy: consul://h/k\npolicy_copy: c\n",
 	  NULL,
 	  NULL,
 	  { NULL },
-	  "FILE:1:9: policy: \"consul://h/k\": there is no such source; use a path, etcd://HOST:PORT/KEY or "
+	  "FILE:1:9: policy: \"consul://h/k\": unknown source; use a path, etcd://HOST:PORT/KEY or "
 	  "redis://HOST:PORT/DATABASE?policy_key=KEY, with etcds:// or rediss:// for TLS\n" },
 	{ NULL,
 	  NULL,
 	  NULL,
 	  { "--policy=etcd://u:hunter2@h" },
-	  "weir serve: --policy: \"etcd://u:***@h\": at 18: behind the "
-	  "host is the key, as in etcd://127.0.0.1:2379/weir/policy\n" },
+	  "weir serve: --policy: \"etcd://u:***@h\": at 18: missing key; put it after the host, as in etcd://127.0.0.1:2379/weir/policy\n" },
 	{ "policy_copy: c\n",
 	  NULL,
 	  NULL,
 	  { "--policy=limits.yaml" },
-	  "FILE:1:14: policy_copy: it is for a policy of etcd or Redis, and the policy is none; leave it out\n" },
+	  "FILE:1:14: policy_copy: only for a policy in etcd or Redis; leave it out\n" },
 	/* all at once, each with its place */
 	{ "keys: [1]\nkeyz: 1\nidle: 5m\nlisten:\n- x\n- a:1\n-\nkeys: 3\narena: {}\n",
 	  NULL,
 	  NULL,
 	  { NULL },
-	  "FILE:8:1: 'keys' again; it was given in line 1\n"
+	  "FILE:8:1: duplicate key 'keys'; it was first given in line 1\n"
 	  "FILE:1:7: keys: found a list; " KEYS_RIGHT
 	  "FILE:2:1: keyz: found an unknown setting; use listen, http, metrics_listen, metrics_open, socket_mode, keys, arena, inline_share, shared, file, overcommit, store, store_budget, on_store_failure, deferred_memory, workers, spin, connections, connections_per_address, client_memory, idle, http_idle, "
 	  "header_time, ratelimit_headers, trusted_proxies, authorize_headers, denial_reveals, denial_body, denial_type, allowed_hosts, output, stall, end_delay, drain, keep_pid, pid_file, core_dumps, holds, policy, policy_copy, envoy_counts, limits_max, service, observe, top_keys, trace_to, trace_one_in, log_format, log_rejections, log_rejections_limit, auth_limit, users, limits, attributes or unmatched\n"
-	  "FILE:3:7: idle: \"5m\": use a time from 0 to 365day, written as 30s, 5min or 1hour\n"
+	  "FILE:3:7: idle: \"5m\": use a duration from 0 to 365day, written as 30s, 5min or 1hour\n"
 	  "FILE:5:3: listen: \"x\": " WHERE_RIGHT "FILE:7:2: listen: found nothing; " WHERE_RIGHT
 	  "FILE:9:8: arena: found a map; use bytes from 0 to 1TiB, written as 65536, 64KiB or 4MiB\n" },
 	{ "keys:\n", NULL, NULL, { NULL }, "FILE:1:6: keys: found nothing; " KEYS_RIGHT },
 	{ "keys: ~\n", NULL, NULL, { NULL }, "FILE:1:7: keys: found nothing; " KEYS_RIGHT },
 	{ "[keys]", NULL, NULL, { NULL }, "FILE:1:1: found a list; use a map of settings, such as keys: 5m\n" },
 	{ "keys", NULL, NULL, { NULL }, "FILE:1:1: found a value; use a map of settings, such as keys: 5m\n" },
-	{ "? [a]\n: 1\n", NULL, NULL, { NULL }, "FILE:1:3: a list as a key; a key is a text\n" },
-	{ "keys: 1\n---\nkeys: 2\n", NULL, NULL, { NULL }, "FILE:2:1: a second document; a file has one\n" },
+	{ "? [a]\n: 1\n", NULL, NULL, { NULL }, "FILE:1:3: found a list as a key; a key must be a string\n" },
+	{ "keys: 1\n---\nkeys: 2\n", NULL, NULL, { NULL }, "FILE:2:1: found a second YAML document; a file has one\n" },
 	{ "keys: &n 7\nconnections: *n\n",
 	  NULL,
 	  NULL,
 	  { NULL },
-	  "FILE:1:7: an anchor (&) or tag (!): not used here; write it out\n" },
+	  "FILE:1:7: found an anchor (&) or tag (!), which is not supported; write the value out\n" },
 	{ "keys: 1\nidle: [\n",
 	  NULL,
 	  NULL,
@@ -455,7 +450,7 @@ static const struct {
 	  NULL,
 	  NULL,
 	  { NULL },
-	  "FILE:1:9: users: found a name that cannot be; use 1 to 63 letters, digits and . _ @ -\n" },
+	  "FILE:1:9: users: found an invalid name; use 1 to 63 letters, digits and . _ @ -\n" },
 	{ "users:\n  web: {role: admin}\n",
 	  NULL,
 	  NULL,
@@ -471,7 +466,7 @@ static const struct {
 	  NULL,
 	  NULL,
 	  { NULL },
-	  "FILE:3:3: 'web' again; it was given in line 2\n"
+	  "FILE:3:3: duplicate key 'web'; it was first given in line 2\n"
 	  "FILE:2:30: users.web.sha256: use the 64 hexadecimal digits that sha256sum prints for the password\n"
 	  "FILE:2:39: users.web.role: use decide, operate, read or admin, or a list of them\n"
 	  "FILE:2:45: users.web: found an unknown key; use password, password_file or sha256, token or token_sha256, roles and key_prefix\n"
@@ -494,7 +489,7 @@ static const struct {
 	  { NULL },
 	  "FILE:2:32: users.a.key_prefix: " PREFIX_RIGHT "FILE:3:32: users.b.key_prefix: " PREFIX_RIGHT
 	  "FILE:4:32: users.c.key_prefix: " PREFIX_RIGHT "FILE:5:32: users.d.key_prefix: " PREFIX_RIGHT
-	  "FILE:6:3: users.e: found key_prefix and the role admin, who sees all keys; leave one out\n"
+	  "FILE:6:3: users.e: found key_prefix and the role admin, which sees all keys; use one of the two\n"
 	  "FILE:7:32: users.f.key_prefix: " PREFIX_RIGHT },
 	{ "users:\n  web: {password: a, roel: admin}\n  ops: {pasword: a, tokens: b, token: c, rule: d, Role: x, tooken : y}\n",
 	  NULL,
@@ -518,7 +513,7 @@ static const struct {
 	  "FILE:2:16: users.web.token: use 1 to 512 letters, digits and - . _ ~ + / =\n"
 	  "FILE:2:40: users.web.token_sha256: use the 64 hexadecimal digits that sha256sum prints for the token\n"
 	  "FILE:2:3: users.web: found more than one token; use one of token and token_sha256\n"
-	  "FILE:4:3: users.all: found the token of users.ops; use another one\n" },
+	  "FILE:4:3: users.all: found the same token as users.ops; use another\n" },
 	{ "users: {web: {password_file: ./no/such/file}}",
 	  NULL,
 	  NULL,
@@ -606,8 +601,8 @@ static void too_many(void)
 	for (int i = 0; i < WEIR__USERS_MAX + 1; i++)
 		length += (size_t)snprintf(file + length, sizeof(file) - length, "  user%d: {password: a}\n", i);
 	told = read_all(file, NULL, NULL, NULL);
-	CHECK_TEXT(told->errors, with_path("FILE:18:3: listen: too many; there are at most 16\n"
-					   "FILE:10020:3: users.user10000: too many; there are at most 10000\n"));
+	CHECK_TEXT(told->errors, with_path("FILE:18:3: listen: too many; use at most 16\n"
+					   "FILE:10020:3: users.user10000: too many; use at most 10000\n"));
 	CHECK(strstr(shown(told, "users"), "user0:decide,user1:decide,") == shown(told, "users"));
 	CHECK(strstr(shown(told, "users"), ",... 9") != NULL && strstr(shown(told, "users"), " more") != NULL);
 	CHECK_EQ(told->settings.users.n, WEIR__USERS_MAX);

@@ -21,7 +21,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
-os.environ["WEIR_CORE_DUMPS"] = "true"  # or only root could count the descriptors of a server
+os.environ["WEIR_CORE_DUMPS"] = "true"  # or only root could count descriptors of a server
 
 from daemon import TIMEOUT_S, daemon, run  # noqa: E402
 

@@ -32,7 +32,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "model"))
 sys.dont_write_bytecode = True  # the source may be read-only
-os.environ["WEIR_CORE_DUMPS"] = "true"  # or only root could count the descriptors of a server
+os.environ["WEIR_CORE_DUMPS"] = "true"  # or only root could count descriptors of a server
 import weir_model
 from daemon import bulks
 

@@ -656,7 +656,7 @@ def what_was_asked_is_answered_at_the_end():
 
 
 def who_has_left_is_not_waited_for_at_the_end():
-    """A request whose client is gone has another question, about limits in shadow, when the server ends."""
+    """A request whose client is gone has another question, about limits in shadow, when the server is shutting down."""
     with written(POLICY) as path, redis() as server, \
             stored(server, "--store_budget", "500ms", "--policy", path) as (one, client):
         client.close()

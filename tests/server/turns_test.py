@@ -155,7 +155,7 @@ def the_end_waits_for_the_store():
 def no_answer_is_longer_than_its_room():
     """Whatever is in the buffer of answers already."""
     docs = bulks("COMMAND", "DOCS", *["weir.check"] * 126)
-    refused = b"-ERR the answer would be too long: ask for less at once\r\n"
+    refused = b"-ERR the reply would be too long: request less at once\r\n"
     with daemon(WEIR, *SMALL) as one, one.connect() as client:
         expect(client, docs + bulks("PING"), refused + PONG)
         client.sendall(bulks("COMMAND") + bulks("QUIT"))
@@ -176,7 +176,7 @@ def one_that_is_too_large_comes_behind_answers_that_wait():
         got = receive(client, 160 * len(echo))
         assert got == echo * 160, len(got)
         rest = receive_all(client)
-        assert rest == b"-ERR Protocol error: too big request, 262144 bytes are the most\r\n", rest[:100]
+        assert rest == b"-ERR Protocol error: too big request, the maximum is 262144 bytes\r\n", rest[:100]
         sender.join(TIMEOUT_S)
 
 
@@ -226,7 +226,7 @@ def strangers_go():
             strangers = [stack.enter_context(one.connect()) for _ in range(3)]
             strangers[0].sendall(bulks("PING")[:-3])
             for stranger in strangers:
-                assert receive_all(stranger) == b"-NOAUTH Authentication required, and it took too long.\r\n"
+                assert receive_all(stranger) == b"-NOAUTH Authentication timed out.\r\n"
             with one.connect() as other:
                 expect(other, bulks("AUTH", "ann", "secret"), b"+OK\r\n")
             expect(known, bulks("PING"), PONG)

@@ -142,7 +142,7 @@ def denied_if_the_policy_says_so():
         assert '"allowed":false' in ask.http("GET", "/v1/live/key?usr=ann")[2]
         assert '"allowed":true' in ask.http("GET", "/v1/live/key?user=ann")[2]
         explained = ask.resp.ask("WEIR.EXPLAIN", "usr", "ann")
-        assert explained[0] == ("no limit applies: denied, since the policy says unmatched: deny; "
+        assert explained[0] == ("no limit applies: denied, because the policy says unmatched: deny; "
                                 "did you mean user= instead of usr=?"), explained
         until(ask.lines, "a line")
         assert "result=denied" in ask.lines()[0], ask.lines()

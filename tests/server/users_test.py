@@ -54,7 +54,7 @@ class Changing:
 
     def changed(self):
         self.changes += 1
-        wait_until(lambda: self.one.said().count("users have changed") >= self.changes, self.one.said)
+        wait_until(lambda: self.one.said().count("users changed") >= self.changes, self.one.said)
 
     def change(self, text):
         self.write(text)
@@ -62,11 +62,11 @@ class Changing:
 
     def is_refused(self, text, why):
         """Standard error tells why, and nothing has changed."""
-        n = self.one.said().count("users stay as they are")
+        n = self.one.said().count("keeping the current users")
         self.write(text)
-        wait_until(lambda: self.one.said().count("users stay as they are") > n and why in self.one.said(),
+        wait_until(lambda: self.one.said().count("keeping the current users") > n and why in self.one.said(),
                    self.one.said)
-        assert self.one.said().count("users have changed") == self.changes, self.one.said()
+        assert self.one.said().count("users changed") == self.changes, self.one.said()
 
     def auth(self, name, password):
         client = self.one.connect()
@@ -153,7 +153,7 @@ def ten_thousand_users():
         wait_until(lambda: one.status("t0") == 401, one.one.said)
         expect(stays, bulks("PING"), PONG)
         stays.close()
-        one.is_refused(LIMITS + users(*many, user("a", "p"), user("b", "p")), "users.b: too many; there are at most 10000")
+        one.is_refused(LIMITS + users(*many, user("a", "p"), user("b", "p")), "users.b: too many; use at most 10000")
 
 
 def connections_of_users_who_changed_are_closed():
@@ -194,7 +194,7 @@ def what_is_wrong_changes_nothing():
         client = one.auth("a", "p")
         one.is_refused(users(user("a", "p"), user("b")), "users.b: found neither password nor token")
         one.is_refused(users(user("b", "p")) + "keys: none\n", "keys: \"none\"")
-        one.is_refused("", "users: there are none in it; to have none any more, start the server anew")
+        one.is_refused("", "users: no users found; to remove all users, restart the server")
         os.unlink(one.path)
         one.one.process.send_signal(signal.SIGHUP)
         wait_until(lambda: "No such file or directory" in one.one.said(), one.one.said)

@@ -68,9 +68,9 @@ static void problems_drop_what_was_written(void)
 
 #define TOO_LONG                                                                                                       \
 	"HTTP/1.1 500 Internal Server Error\r\n" DATE                                                                  \
-	"Content-Type: application/problem+json\r\nContent-Length: 116\r\n\r\n"                                        \
+	"Content-Type: application/problem+json\r\nContent-Length: 104\r\n\r\n"                                        \
 	"{\"type\":\"about:blank\",\"title\":\"Internal Server Error\",\"status\":500,\"detail\":"                     \
-	"\"the answer is longer than one can be\"}\n"
+	"\"the response is too long\"}\n"
 
 static void what_does_not_fit_is_an_error(void)
 {

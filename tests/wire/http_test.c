@@ -58,12 +58,12 @@ static void bodies(void)
 	CHECK_ROWS(read_requests, rows);
 }
 
-#define SYNTAX "400 this is not HTTP/1.1 as RFC 9112 has it at "
-#define BARE_LF "400 a line ends with CR LF, and this one with LF alone at "
-#define FOLDED "400 a header is one line, and this one begins with a space at "
-#define VERSION "505 the version is none of HTTP/1.1 and HTTP/1.0 at "
-#define METHOD "501 CONNECT and PRI are not done here; use GET, HEAD, POST, PUT or DELETE at "
-#define CODING "501 the only Transfer-Encoding is chunked, once, in HTTP/1.1 at "
+#define SYNTAX "400 malformed HTTP/1.1 request (RFC 9112) at "
+#define BARE_LF "400 a line ends with LF; use CR LF at "
+#define FOLDED "400 a header line begins with a space; write each header on one line at "
+#define VERSION "505 unsupported HTTP version; use HTTP/1.1 or HTTP/1.0 at "
+#define METHOD "501 CONNECT and PRI are not supported; use GET, HEAD, POST, PUT or DELETE at "
+#define CODING "501 unsupported Transfer-Encoding; use chunked, once, with HTTP/1.1 at "
 
 static void ambiguous_heads(void)
 {
@@ -80,15 +80,15 @@ static void ambiguous_heads(void)
 		ROW("GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n", SYNTAX "5\n"),
 		ROW("GET / HTTP/1.1\r\nHost : a\r\n\r\n", SYNTAX "20\n"),
 		ROW("GET / HTTP/1.1\r\nHost: a\r\nX\r\n\r\n", SYNTAX "26\n"),
-		ROW("GET / HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n", "400 a header has a name before its colon at 27\n"),
-		ROW("GET / HTTP/1.1\r\n\r\n", "400 a request of HTTP/1.1 has a Host header at 0\n"),
-		ROW("GET / HTTP/1.1\r\nHost: a\r\nHOST: a\r\n\r\n", "400 a request has one Host header at 25\n"),
+		ROW("GET / HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n", "400 a header has no name before its colon at 27\n"),
+		ROW("GET / HTTP/1.1\r\n\r\n", "400 missing Host header at 0\n"),
+		ROW("GET / HTTP/1.1\r\nHost: a\r\nHOST: a\r\n\r\n", "400 more than one Host header; send one at 25\n"),
 		ROW("GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n",
-		    "400 the target is a path, with a query or without, and has no fragment at 4\n"),
+		    "400 invalid target; use a path, with or without a query, and without a fragment at 4\n"),
 		ROW("GET /\x80 HTTP/1.1\r\nHost: a\r\n\r\n", SYNTAX "5\n"),
 		ROW("get / HTTP/1.1\r\nHost: a\r\n\r\n", SYNTAX "0\n"),
 		ROW("GET / HTTP/1.1\r\nHost: a\r\nExpect: 200-ok\r\n\r\n",
-		    "417 the only expectation is 100-continue at 25\n"),
+		    "417 unsupported Expect; use 100-continue at 25\n"),
 		ROW("GET / HTTP/2.0\r\nHost: a\r\n\r\n", VERSION "4\n"),
 		ROW("GET / HTTP/0.9\r\nHost: a\r\n\r\n", VERSION "4\n"),
 		ROW("GET / HTTP/1.2\r\nHost: a\r\n\r\n", VERSION "14\n"),
@@ -136,7 +136,7 @@ static void bad_chunks(void)
 		ROW(CHUNKED "\r\n", SYNTAX "56\n"),
 		ROW(CHUNKED "3 \r\nabc\r\n0\r\n\r\n", SYNTAX "56\n"),
 		ROW(CHUNKED "fffffffffffffffff\r\n", SYNTAX "56\n"),
-		ROW(CHUNKED "20001\r\n", "413 a body has 131072 bytes at most at 56\n"),
+		ROW(CHUNKED "20001\r\n", "413 the body is too long; use at most 131072 bytes at 56\n"),
 		ROW(CHUNKED "0\r\nX: y\r\n\n", BARE_LF "56\n"),
 		ROW(CHUNKED "0\r\nX: y\r\n z\r\n\r\n", FOLDED "56\n"),
 		ROW(CHUNKED "0\r\nX y\r\n\r\n", SYNTAX "56\n"),
@@ -196,7 +196,7 @@ static void heads_have_a_size(void)
 	check_begin("414 ");
 	add_text("GET / HTTP/1.1\r\nHost: a\r\nX: ");
 	add_many('b', WEIR__HTTP_HEAD_MAX);
-	check_begin("431 request line");
+	check_begin("431 headers too long; request line");
 }
 
 static void headers_have_a_number(void)
@@ -206,7 +206,7 @@ static void headers_have_a_number(void)
 		for (int i = 0; i < WEIR__HTTP_HEADERS_MAX - 1 + extra; i++)
 			add_text("X: y\r\n");
 		add_text("\r\n");
-		check_begin(extra ? "431 there are 64 headers at most" : "GET / ? {Host: a, X: y");
+		check_begin(extra ? "431 too many headers; use at most 64" : "GET / ? {Host: a, X: y");
 	}
 }
 

@@ -23,7 +23,7 @@ static const char *read_replies(const char *bytes, size_t size, struct pieces pi
 #define VALUE "bad: a reply does not hold what its type says"
 #define LINE "bad: a line of a reply does not end in CR LF, or is too long"
 #define SIZE "bad: a reply is too large or too deep"
-#define TYPE "bad: no such type of reply"
+#define TYPE "bad: unknown type of reply"
 
 static void values(void)
 {

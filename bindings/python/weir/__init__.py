@@ -315,7 +315,7 @@ def _find() -> str:
     installed = ctypes.util.find_library("weir")
     if installed:
         return installed
-    raise ImportError("there is no libweir.so: set WEIR_LIBRARY to its path, put it next to weir/__init__.py, or install it and "
+    raise ImportError("libweir.so not found: set WEIR_LIBRARY to its path, put it next to weir/__init__.py, or install it and "
                       "run ldconfig")
 
 
@@ -328,7 +328,7 @@ def _load(path: str, functions: _Functions) -> ctypes.CDLL:
         try:
             function = getattr(library, name)
         except AttributeError:
-            raise ImportError(f"{path} has no {name}: it is no libweir, or one of another version") from None
+            raise ImportError(f"{path} has no {name}: not libweir, or another version of it") from None
         function.restype, function.argtypes = returns, takes
     return library
 
@@ -402,7 +402,7 @@ class Waited(enum.Enum):
     """How a wait ended. Only GO is true, and only then the request was charged."""
 
     GO = 0
-    NEVER = ERR_NEVER  # no wait will help: it costs more than there can be at once
+    NEVER = ERR_NEVER  # no wait will help: the cost exceeds the limit's capacity
     DEADLINE = ERR_DEADLINE  # it could not go within the timeout, and did not wait for that
     CANCELLED = ERR_CANCELLED
     CLOSED = ERR_CLOSED  # Queue.push: the queue is closed
@@ -485,7 +485,7 @@ def _number(value: int, bits: int = 64) -> int:
     """ctypes would cut what does not fit, and allow a cost of 2**64."""
     value = index(value)
     if value < 0 or value >> bits:
-        raise OverflowError(f"{value} is none of 0 to 2**{bits}-1")
+        raise OverflowError(f"{value} is out of range: use 0 to 2**{bits}-1")
     return value
 
 
@@ -505,14 +505,14 @@ def _key(key: Key) -> bytes:
 def _name(name: str) -> bytes:
     encoded = name.encode()
     if b"\0" in encoded:
-        raise ValueError("a name has no NUL")  # C would take what is before it
+        raise ValueError("a name must not contain NUL")  # C would take what is before it
     return encoded
 
 
 def _path(path: _Path) -> bytes:
     encoded = os.fsencode(path)
     if b"\0" in encoded:
-        raise ValueError("a path has no NUL")
+        raise ValueError("a path must not contain NUL")
     return encoded
 
 
@@ -540,7 +540,7 @@ class _Unique:
     _instead = ""
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"a weir.{type(self).__name__} is not copied or pickled: {self._instead}")
+        raise TypeError(f"a weir.{type(self).__name__} cannot be copied or pickled: {self._instead}")
 
 
 # --- waiting ----------------------------------------------------------------------------------------------------------
@@ -847,13 +847,13 @@ class _Pointer(c_void_p):
     """To what C has made. A copy would outlive it, and in another process it would point anywhere."""
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a pointer of weir is not copied or pickled")
+        raise TypeError("a pointer of weir cannot be copied or pickled")
 
 
 class Limiter(_Unique):
     """One limit with one state, for any number of threads: Limiter("100/min burst 20"). It begins full.
 
-    Error: ERR_SYNTAX, the text is not a limit; ERR_LIMIT, ERR_MAXIMUM: invalid limit."""
+    Error: ERR_SYNTAX, the text is not a valid limit; ERR_LIMIT, ERR_MAXIMUM: invalid limit."""
 
     _instead = "make another, which is full; processes share limits in weir.Table(shared=NAME)"
 
@@ -911,7 +911,7 @@ class Limiter(_Unique):
         Error: ERR_UNSUPPORTED, a window or a log."""
         found = self._waiter.reserve(_time(now), _number(cost), _duration(timeout))
         if found is None:
-            raise Error(ERR_UNSUPPORTED, f"{self.text}: windows and logs have no reservations; use wait() or acquire()")
+            raise Error(ERR_UNSUPPORTED, f"{self.text}: windows and logs do not support reservations; use wait() or acquire()")
         return Reservation(*found, lambda now, reservation: self._waiter.cancel(_time(now), reservation))
 
     async def acquire(self, cost: int = 1, timeout: Optional[float] = None) -> Waited:
@@ -1218,7 +1218,7 @@ class Table(_Unique):
         handle, array = self._use(), self._claims(claims)
         n = len(array)
         if not 1 <= n <= _CLAIMS_MAX:
-            raise Error(ERR_LIMIT, f"{n} claims to decide together; give 1 to {_CLAIMS_MAX}")
+            raise Error(ERR_LIMIT, f"{n} claims to decide together; use 1 to {_CLAIMS_MAX}")
         verdicts, decision = (_weir_verdict * n)(), _weir_decision()
         _check(_library.weir_table_decide(handle, array, n, _time_of(handle, now), verdicts, _ref(decision)),
                _weir_message())
@@ -1259,7 +1259,7 @@ class Table(_Unique):
         rows = []
         for limit, key, cost in claims:
             if limit.table is not self:
-                raise ValueError(f"{limit!r} is of another table")
+                raise ValueError(f"{limit!r} belongs to another table")
             encoded = _key(key)
             rows.append((limit._pointer, encoded, len(encoded), _number(cost)))
         return (_weir_claim * len(rows))(*[_weir_claim(*row) for row in rows])
@@ -1333,7 +1333,7 @@ class Limit(_Unique):
         waiter = self._waiter(_key(key))
         found = waiter.reserve(_time_of(waiter.handle, now), _number(cost), _duration(timeout))
         if found is None:
-            raise Error(ERR_UNSUPPORTED, f"{self.text}: only smooth buckets have reservations; use wait() or acquire()")
+            raise Error(ERR_UNSUPPORTED, f"{self.text}: only smooth buckets support reservations; use wait() or acquire()")
         return Reservation(*found, lambda now, reservation: waiter.cancel(_time_of(waiter.handle, now), reservation))
 
     async def acquire(self, key: Key, cost: int = 1, timeout: Optional[float] = None) -> Waited:
@@ -1535,7 +1535,7 @@ class Store(_Unique):
         handle, array = self._use(), self._claims(claims)
         verdicts, answer = (_weir_verdict * max(len(array), 1))(), _weir_store_answer()
         if not 1 <= len(array) <= _CLAIMS_MAX:
-            raise Error(ERR_LIMIT, f"{len(array)} claims to decide together; give 1 to {_CLAIMS_MAX}")
+            raise Error(ERR_LIMIT, f"{len(array)} claims to decide together; use 1 to {_CLAIMS_MAX}")
         _check(_library.weir_store_decide(handle, array, len(array), verdicts, _ref(answer)), _weir_message())
         return _answer(answer, [_verdict(each) for each in verdicts])
 
@@ -1544,7 +1544,7 @@ class Store(_Unique):
         handle, array = self._use(), self._claims(claims)
         verdicts = (_weir_verdict * max(len(array), 1))()
         if not 1 <= len(array) <= _BATCH_MAX:
-            raise Error(ERR_LIMIT, f"{len(array)} claims in a batch; give 1 to {_BATCH_MAX}")
+            raise Error(ERR_LIMIT, f"{len(array)} claims in a batch; use 1 to {_BATCH_MAX}")
         _check(_library.weir_store_take_batch(handle, array, len(array), verdicts, None), _weir_message())
         return [_verdict(each) for each in verdicts]
 
@@ -1581,7 +1581,7 @@ class Store(_Unique):
         rows = []
         for limit, key, cost in claims:
             if limit.store is not self:
-                raise ValueError(f"{limit!r} is of another store")
+                raise ValueError(f"{limit!r} belongs to another store")
             encoded = _key(key)
             rows.append((limit._pointer, encoded, len(encoded), _number(cost)))
         return (_weir_claim * len(rows))(*[_weir_claim(*row) for row in rows])
@@ -1589,7 +1589,7 @@ class Store(_Unique):
 
 def _failure(mode: Optional[str]) -> int:
     if mode not in _FAILURES:
-        raise ValueError(f"on_failure is None, 'share', 'open', 'closed' or 'local', not {mode!r}")
+        raise ValueError(f"unknown on_failure {mode!r}: use None, 'share', 'open', 'closed' or 'local'")
     return _FAILURES[mode]
 
 
@@ -1751,7 +1751,7 @@ class Guard(_Unique):
 
     def _read(self, text: Optional[str], file: Optional[_Path]) -> _Pointer:
         if (text is None) == (file is None):
-            raise TypeError("give the policy as text, or the path of its file")
+            raise TypeError("pass the policy as text, or the path of its file")
         faults: List[str] = []
         policy = _Pointer()
         called = _policy_report(lambda _, line: faults.append(line.decode("utf-8", "replace")))

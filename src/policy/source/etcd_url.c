@@ -92,12 +92,12 @@ static int read_place(const struct reading *reading, struct part part)
 	unsigned port = WEIR__ETCD_PORT;
 
 	if (end == 0 || end - part.at > 255)
-		return refuse(reading, part.at, "here is the host: a name, or an address, that of IPv6 in brackets");
+		return refuse(reading, part.at, "expected a host: a name or an address, an IPv6 address in brackets");
 	if (end < part.end &&
 	    (reading->text[end] != ':' || !read_port(reading, (struct part){ end + 1, part.end }, &port)))
-		return refuse(reading, end, "behind the host is its port, such as :2379, or nothing");
+		return refuse(reading, end, "expected a port after the host, such as :2379, or nothing");
 	if (url->n_places == WEIR__ETCD_PLACES_MAX)
-		return refuse(reading, part.at, "one host too many: there are at most 8");
+		return refuse(reading, part.at, "too many hosts; use at most 8");
 	(void)snprintf(url->places[url->n_places++], WEIR__ETCD_PLACE_SIZE, "%.*s:%u", (int)(end - part.at),
 		       reading->text + part.at, port);
 	return WEIR_OK;
@@ -121,7 +121,7 @@ static int read_user(const struct reading *reading, struct part part)
 	int error;
 
 	if (name.end == part.end || name.at == name.end || name.end + 1 == part.end)
-		return refuse(reading, part.at, "before @ are a user and a password, as user:password");
+		return refuse(reading, part.at, "expected user:password before @");
 	error = read_word(reading, name, reading->url->user);
 	return error == WEIR_OK ? read_word(reading, (struct part){ name.end + 1, part.end }, reading->url->password) :
 				  error;
@@ -140,19 +140,19 @@ static int read_option(const struct reading *reading, struct part part)
 	struct weir__etcd_url *const url = reading->url;
 
 	if (name.end == part.end || value.at == value.end)
-		return refuse(reading, part.at, "an option is name=value, such as ca=FILE");
+		return refuse(reading, part.at, "expected an option as name=value, such as ca=FILE");
 	if (!url->is_tls)
-		return refuse(reading, part.at, "options are for TLS: etcds://");
+		return refuse(reading, part.at, "options need TLS; use etcds://");
 	if (is_word(reading, name, "verify")) {
 		url->verifies = !is_word(reading, value, "none");
 		return url->verifies && !is_word(reading, value, "full") ?
-			       refuse(reading, value.at, "verify is none or full") :
+			       refuse(reading, value.at, "invalid verify; use none or full") :
 			       WEIR_OK;
 	}
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		if (is_word(reading, name, files[i].name))
 			return read_word(reading, value, (char *)url + files[i].at);
-	return refuse(reading, name.at, "there is no such option; there are ca, cert, key and verify");
+	return refuse(reading, name.at, "unknown option; use ca, cert, key or verify");
 }
 
 static int read_options(const struct reading *reading, struct part part)
@@ -166,7 +166,7 @@ static int read_options(const struct reading *reading, struct part part)
 		part.at = option.end + (option.end < part.end);
 	}
 	if (error == WEIR_OK && (reading->url->certificate[0] == '\0') != (reading->url->private_key[0] == '\0'))
-		return refuse(reading, part.at, "a certificate of a client needs both cert=FILE and key=FILE");
+		return refuse(reading, part.at, "a client certificate needs both cert=FILE and key=FILE");
 	return error;
 }
 
@@ -181,14 +181,14 @@ int weir__etcd_url_read(const char *text, struct weir__etcd_url *ret_url, struct
 	*ret_url = (struct weir__etcd_url){ .is_tls = strncmp(text, schemes[1], strlen(schemes[1])) == 0,
 					    .verifies = true };
 	if (!ret_url->is_tls && strncmp(text, schemes[0], strlen(schemes[0])) != 0)
-		return refuse(&reading, 0, "it begins with etcd:// or etcds://");
+		return refuse(&reading, 0, "wrong scheme; use etcd:// or etcds://");
 	all.at = strlen(schemes[ret_url->is_tls]);
 	hosts = (struct part){ all.at, find(&reading, all, '/') };
 	key = (struct part){ hosts.end + (hosts.end < all.end),
 			     find(&reading, (struct part){ hosts.end, all.end }, '?') };
 	if (key.end <= key.at)
 		return refuse(&reading, hosts.end,
-			      "behind the host is the key, as in etcd://127.0.0.1:2379/weir/policy");
+			      "missing key; put it after the host, as in etcd://127.0.0.1:2379/weir/policy");
 	sign = find(&reading, hosts, '@');
 	error = sign < hosts.end ? read_user(&reading, (struct part){ hosts.at, sign }) : WEIR_OK;
 	if (error == WEIR_OK)

@@ -126,8 +126,8 @@ static void say_refusal(struct weir__policy_remote_answer *answer, long status, 
 	const char *const words = json_string_value(json_object_get(json, "message"));
 
 	answer->found = is_final(status) ? WEIR__POLICY_REMOTE_INVALID : WEIR__POLICY_REMOTE_LOST;
-	(void)snprintf(answer->why, sizeof(answer->why), "it answers with the status %ld: %.300s", status,
-		       words ? words : "without saying why");
+	(void)snprintf(answer->why, sizeof(answer->why), "it responded with status %ld: %.300s", status,
+		       words ? words : "no reason given");
 }
 
 /* libcurl opens files by itself, and would wait for the writer of a FIFO. */
@@ -167,12 +167,12 @@ static json_t *post(struct etcd *etcd, const char *path, const char *request, lo
 	code = curl_easy_perform(etcd->easy);
 	(void)curl_easy_getinfo(etcd->easy, CURLINFO_RESPONSE_CODE, ret_status);
 	if (body.is_too_long)
-		say(answer, WEIR__POLICY_REMOTE_INVALID, "it is too long: a policy of etcd has at most 16 MiB");
+		say(answer, WEIR__POLICY_REMOTE_INVALID, "the policy is too long; a policy in etcd has at most 16 MiB");
 	else if (code != CURLE_OK)
 		say(answer, WEIR__POLICY_REMOTE_LOST, etcd->error[0] ? etcd->error : curl_easy_strerror(code));
 	else if ((json = json_loadb(body.bytes ? body.bytes : "", body.length, 0, NULL)) == NULL)
 		say(answer, is_final(*ret_status) ? WEIR__POLICY_REMOTE_INVALID : WEIR__POLICY_REMOTE_LOST,
-		    "it does not answer as etcd's JSON gateway does; the policy may be at another port");
+		    "the response is not from etcd's JSON gateway; check the port");
 	free(body.bytes);
 	return json;
 }
@@ -193,15 +193,14 @@ static bool authenticate(struct etcd *etcd, struct weir__policy_remote_answer *a
 	if (request)
 		json = post(etcd, "/v3/auth/authenticate", request, &status, answer);
 	else
-		say(answer, WEIR__POLICY_REMOTE_INVALID,
-		    "user and password of the URL are no UTF-8, or there is no memory");
+		say(answer, WEIR__POLICY_REMOTE_INVALID, "user or password of the URL is not UTF-8, or out of memory");
 	token = json_string_value(json_object_get(json, "token"));
 	if (token) {
 		char line[1024];
 
 		if (snprintf(line, sizeof(line), "Authorization: %s", token) < (int)sizeof(line))
 			header = curl_slist_append(NULL, line);
-		say(answer, WEIR__POLICY_REMOTE_LOST, "there is no memory for its token");
+		say(answer, WEIR__POLICY_REMOTE_LOST, "no memory for its token");
 	} else if (json) {
 		say_refusal(answer, status, json);
 	}
@@ -242,14 +241,14 @@ static void read_value(struct etcd *etcd, const json_t *json, struct weir__polic
 
 	etcd->revision = revision ? strtoull(revision, NULL, 10) : 0;
 	if (etcd->revision == 0)
-		say(answer, WEIR__POLICY_REMOTE_INVALID, "it does not answer as etcd does: there is no revision");
+		say(answer, WEIR__POLICY_REMOTE_INVALID, "the response is not from etcd: it has no revision");
 	else if (found == NULL)
-		say(answer, WEIR__POLICY_REMOTE_INVALID, "there is no such key");
+		say(answer, WEIR__POLICY_REMOTE_INVALID, "key not found");
 	else if (!decode(value ? json_string_value(value) : "", value ? json_string_length(value) : 0, &answer->text,
 			 &answer->length))
-		say(answer, WEIR__POLICY_REMOTE_INVALID, "the value is no base64, or there is no memory for it");
+		say(answer, WEIR__POLICY_REMOTE_INVALID, "the value is not base64, or out of memory");
 	else if (answer->length > WEIR__POLICY_REMOTE_MOST)
-		say(answer, WEIR__POLICY_REMOTE_INVALID, "it is too long: a policy of etcd has at most 16 MiB");
+		say(answer, WEIR__POLICY_REMOTE_INVALID, "the policy is too long; a policy in etcd has at most 16 MiB");
 	else
 		answer->found = WEIR__POLICY_REMOTE_FOUND;
 }

@@ -56,12 +56,12 @@ static int take_key(const char *url, char ret_rest[WEIR__POLICY_REMOTE_NAME], ch
 	while (at && strncmp(at + 1, option, strlen(option)) != 0)
 		at = strchr(at + 1, '&');
 	if (at == NULL || strlen(url) >= WEIR__POLICY_REMOTE_NAME)
-		return refuse(ret_message, "the URL says under which key the policy is: ?policy_key=NAME");
+		return refuse(ret_message, "missing policy_key; add the key of the policy, ?policy_key=NAME");
 	value = at + 1 + strlen(option);
 	end = value + strcspn(value, "&");
 	why = weir__percent_undo(value, (size_t)(end - value), ret_key, KEY_SIZE, &where);
 	if (why || ret_key[0] == '\0')
-		return refuse(ret_message, why ? why : "policy_key is the name of a key, of 1 to 511 bytes");
+		return refuse(ret_message, why ? why : "invalid policy_key; use the name of a key, 1 to 511 bytes");
 	if (*at == '?' && *end == '&') /* the next option becomes the first */
 		(void)snprintf(ret_rest, WEIR__POLICY_REMOTE_NAME, "%.*s%s", (int)(at + 1 - url), url, end + 1);
 	else
@@ -97,7 +97,7 @@ int weir__policy_redis_check(const char *url, struct weir_message *ret_message)
  * again: a certificate file may exist by then. */
 static bool make_client(struct redis *redis, struct weir__policy_remote_answer *answer)
 {
-	struct weir_message why = { .text = "there is no memory for connections" };
+	struct weir_message why = { .text = "no memory for connections" };
 	uint64_t seed;
 
 	if (redis->client != NULL)
@@ -187,17 +187,17 @@ static void take_value(struct weir__redis_query *query, const struct weir__resp_
 	(void)n;
 	if (tokens[0].type == WEIR__RESP_ERROR) {
 		answer->found = is_passing(text) ? WEIR__POLICY_REMOTE_LOST : WEIR__POLICY_REMOTE_INVALID;
-		(void)snprintf(answer->why, sizeof(answer->why), "it answers: %.*s",
+		(void)snprintf(answer->why, sizeof(answer->why), "it replied: %.*s",
 			       (int)weir__min(text.length, ERROR_SHOWN), text.bytes);
 		return;
 	}
 	if (tokens[0].type != WEIR__RESP_BULK) {
-		say(answer, WEIR__POLICY_REMOTE_INVALID, "there is no such key");
+		say(answer, WEIR__POLICY_REMOTE_INVALID, "key not found");
 		return;
 	}
 	answer->text = malloc(text.length + 1);
 	if (answer->text == NULL) {
-		say(answer, WEIR__POLICY_REMOTE_INVALID, "there is no memory for it");
+		say(answer, WEIR__POLICY_REMOTE_INVALID, "no memory for it");
 		return;
 	}
 	memcpy(answer->text, text.bytes, text.length);
@@ -234,7 +234,8 @@ static void ask(struct weir__policy_remote *remote, struct weir__policy_remote_a
 	state = run_query(redis, deadline, get, take_value, ret_answer);
 	weir__redis_client_info(redis->client, &info);
 	if (state == WEIR__REDIS_QUERY_IS_TOO_LARGE)
-		say(ret_answer, WEIR__POLICY_REMOTE_INVALID, "it is too long: a policy of Redis has at most 16 MiB");
+		say(ret_answer, WEIR__POLICY_REMOTE_INVALID,
+		    "the policy is too long; a policy in Redis has at most 16 MiB");
 	if (state == WEIR__REDIS_QUERY_HAS_FAILED)
 		say(ret_answer, WEIR__POLICY_REMOTE_LOST, info.last_error);
 	if (ret_answer->found != WEIR__POLICY_REMOTE_LOST && info.links_ready > 0)

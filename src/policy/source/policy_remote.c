@@ -80,7 +80,7 @@ int weir__policy_remote_check(const char *url, struct weir_message *ret_message)
 		return weir__policy_redis_check(url, ret_message);
 	if (ret_message)
 		*ret_message = (struct weir_message){
-			.text = "there is no such source; use a path, etcd://HOST:PORT/KEY or "
+			.text = "unknown source; use a path, etcd://HOST:PORT/KEY or "
 				"redis://HOST:PORT/DATABASE?policy_key=KEY, with etcds:// or rediss:// for TLS"
 		};
 	return WEIR_ERR_SYNTAX;
@@ -108,10 +108,10 @@ static void tell_loss(struct remote_source *source, const struct weir__policy_re
 	const bool is_lost = answer->found == WEIR__POLICY_REMOTE_LOST;
 
 	if (is_lost && !source->is_lost)
-		fprintf(source->errors, "weir serve: %s: %s; the policy stays as it is until that answers\n",
+		fprintf(source->errors, "weir serve: %s: %s; keeping the current policy, retrying\n",
 			source->remote->name, answer->why);
 	else if (!is_lost && source->is_lost)
-		fprintf(source->errors, "weir serve: %s: answers again\n", source->remote->name);
+		fprintf(source->errors, "weir serve: %s: reachable again\n", source->remote->name);
 	fflush(source->errors);
 }
 
@@ -267,7 +267,7 @@ static bool read_remote(struct weir__policy_source *source_, struct weir__diagno
 		is_answered = ask_anew(source);
 	source->is_new = false;
 	is_good = is_answered ? copy_latest(source, diagnostics, ret_version) :
-				refuse(source, diagnostics, "it does not answer");
+				refuse(source, diagnostics, "it does not respond");
 	(void)pthread_mutex_unlock(&source->lock);
 	return is_good;
 }

@@ -44,7 +44,7 @@ bool weir__policy_has_limits(const struct weir_policy *policy, struct weir__diag
 {
 	if (!policy->has_list)
 		weir__diagnostics_add(diagnostics, (struct weir__mark){ 1, 1 },
-				      "there are no limits in it; if none are meant, write limits: []");
+				      "no limits found; for a policy without limits, write limits: []");
 	return policy->has_list;
 }
 
@@ -82,9 +82,9 @@ static bool read_folder(const char *path, struct weir__diagnostics *diagnostics,
 	if (error != 0)
 		return refuse(diagnostics, path, strerror(error));
 	if (files.n == 0)
-		is_good = refuse(diagnostics, path, "there is no file in it whose name ends in .yaml");
+		is_good = refuse(diagnostics, path, "no .yaml file found in it");
 	else if (files.n > WEIR__POLICY_FILES_MAX)
-		is_good = refuse(diagnostics, path, "there are more than 256 files in it whose names end in .yaml");
+		is_good = refuse(diagnostics, path, "more than 256 .yaml files in it");
 	for (size_t i = 0; i < files.n && is_good; i++) {
 		is_good = add_file(diagnostics, files.paths[i], version);
 		files.paths[i] = NULL; /* owned by the version now, or freed */

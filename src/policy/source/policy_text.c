@@ -72,11 +72,11 @@ void weir__policy_text_set(struct weir__policy_text *policy_text, const struct w
 	struct weir__policy_version copy = { NULL, 0 }, old;
 
 	if (hidden == NULL && size_of(version) > WEIR__POLICY_TEXT_MOST)
-		hidden = "it is longer than 131072 bytes";
+		hidden = "the policy is longer than 131072 bytes";
 	if (hidden == NULL)
 		copy = copy_version(version);
 	if (hidden == NULL && copy.parts == NULL)
-		hidden = "there was no memory to keep it";
+		hidden = "no memory to keep it";
 	(void)pthread_mutex_lock(&policy_text->lock);
 	old = policy_text->copy;
 	policy_text->copy = copy;

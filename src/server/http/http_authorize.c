@@ -156,7 +156,7 @@ static const char *take_named(struct original *original, const struct weir__head
 			continue;
 		if (known->value_length == value.length && memcmp(known->value, value.bytes, value.length) == 0)
 			return NULL;
-		return "a header of the setting authorize_headers is there twice, with two values: send one";
+		return "a header of the setting authorize_headers has two different values: send one";
 	}
 	add(original, row->attribute, row->attribute_length, value.bytes, value.length);
 	return NULL;
@@ -310,9 +310,9 @@ static const char *read_query(struct weir__http_slice query, struct told *ret_to
 		at += n + 1;
 	}
 	if (n_deny > 1)
-		return "the query: deny: it is there twice; say it once";
+		return "the query: deny: given twice; use it once";
 	if (n_wait > 1)
-		return "the query: wait: it is there twice; say it once";
+		return "the query: wait: given twice; use it once";
 	if (n_other > 0)
 		return NULL;
 	ret_told->denied_status = is_403 ? 403 : 429;

@@ -9,8 +9,7 @@ bool weir__http_batch_fits(struct weir__http_call *call, const json_t *array)
 {
 	const struct weir__json whole = { call, WEIR__JSON_NO_ITEM, NULL };
 
-	return json_array_size(array) <= WEIR__BATCH_MAX ||
-	       weir__json_refuse(&whole, NULL, array, "there are 1000 at most");
+	return json_array_size(array) <= WEIR__BATCH_MAX || weir__json_refuse(&whole, NULL, array, "use at most 1000");
 }
 
 static void write_item(struct weir__http_reply *reply, const struct weir__http_item *item)
@@ -113,7 +112,7 @@ void weir__http_batch_item_done(struct weir__http_batch *batch)
 
 void weir__http_batch_refuse(struct weir__http_batch *batch, size_t item, const char *why)
 {
-	const char *const text = *why ? why : "no reason is known";
+	const char *const text = *why ? why : "unknown reason";
 
 	batch->items[item].error = strdup(text);
 	batch->items[item].answer = (struct weir_guard_answer){ .limits = 0 };

@@ -30,7 +30,7 @@ struct weir_guard *weir__http_guard(struct weir__http_call *call)
 		return call->context->guard;
 	weir__reply_problem(
 		call->reply, 409,
-		"there is no policy: start weir serve with --policy, or with limits in the file of --config");
+		"no policy is loaded: start weir serve with --policy, or with limits in the configuration file (--config)");
 	return NULL;
 }
 
@@ -214,9 +214,9 @@ static void add_problem(struct weir__http_call *call, const struct weir__http_de
 			       "\"title\":\"Too Many Requests\",\"status\":429,\"detail\":\"the limit ");
 	weir__reply_add_escaped(reply, answer->decided_by, strlen(answer->decided_by));
 	if (answer->verdict.never) {
-		WEIR__REPLY_ADD(reply, " never has so much at once: no wait will help");
+		WEIR__REPLY_ADD(reply, " is smaller than the cost: no wait will help");
 	} else {
-		WEIR__REPLY_ADD(reply, " has denied it; come back in ");
+		WEIR__REPLY_ADD(reply, " denied the request; retry in ");
 		weir__reply_add_number(reply, seconds_up(answer->verdict.retry_after));
 		WEIR__REPLY_ADD(reply, " s");
 	}
@@ -274,9 +274,9 @@ static void say_closed(struct weir__http_call *call, const struct weir__http_dec
 	struct weir__http_reply *const reply = call->reply;
 
 	WEIR__REPLY_ADD(reply, "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,"
-			       "\"detail\":\"the store does not answer, and the limit ");
+			       "\"detail\":\"the store does not reply, and the limit ");
 	weir__reply_add_escaped(reply, answer->decided_by, strlen(answer->decided_by));
-	WEIR__REPLY_ADD(reply, " is closed without it; come back in ");
+	WEIR__REPLY_ADD(reply, " fails closed; retry in ");
 	weir__reply_add_number(reply, seconds_up(answer->verdict.retry_after));
 	WEIR__REPLY_ADD(reply, " s\",");
 	weir__http_add_answer(reply, answer, reveals_all(call, decision));
@@ -417,17 +417,17 @@ static const char *take_cost(struct weir__http_query *question, struct weir__htt
 			     struct weir__http_slice value)
 {
 	if (question->has_cost)
-		return blame(question, name, "it is there twice; say it once");
+		return blame(question, name, "given twice; use it once");
 	question->has_cost = true;
 	return read_cost(&value, &question->cost) ? NULL :
-						    "the query: cost is a whole number, 0 to 9223372036854775807";
+						    "the query: cost: use a whole number, 0 to 9223372036854775807";
 }
 
 static const char *take_wait(struct weir__http_query *question, struct weir__http_slice name,
 			     struct weir__http_slice value)
 {
 	if (question->has_wait)
-		return blame(question, name, "it is there twice; say it once");
+		return blame(question, name, "given twice; use it once");
 	question->has_wait = true;
 	return weir__duration_read(value.bytes, value.length, WEIR__WAIT_MAX, &question->wait) ?
 		       NULL :
@@ -440,19 +440,19 @@ static const char *take_pair(struct weir__http_query *question, struct weir__htt
 			     struct weir__http_slice value)
 {
 	if (!weir__http_decode(&name) || !weir__http_decode(&value))
-		return "the query: a % is followed by two hexadecimal digits";
+		return "the query: % must be followed by two hexadecimal digits";
 	if (name.length == 0)
-		return "the query: an attribute has a name before its =";
+		return "the query: an attribute needs a name before its =";
 	if (memchr(name.bytes, '\0', name.length) || memchr(value.bytes, '\0', value.length))
-		return blame(question, name, "there is a byte of 0 in it, which no attribute has");
+		return blame(question, name, "it contains a NUL byte; leave it out");
 	if (name.length == 4 && memcmp(name.bytes, "cost", 4) == 0)
 		return take_cost(question, name, value);
 	if (name.length == 4 && memcmp(name.bytes, "wait", 4) == 0)
 		return take_wait(question, name, value);
 	if (was_said(question, name))
-		return blame(question, name, "it is there twice; say it once");
+		return blame(question, name, "given twice; use it once");
 	if (question->n == WEIR__HTTP_ATTRIBUTES_MAX)
-		return "the query: there are 32 attributes at most";
+		return "the query: too many attributes; use at most 32";
 	question->attributes[question->n++] = (struct weir_attribute){ name.bytes, name.length, value.bytes,
 								       value.length };
 	return NULL;
@@ -508,17 +508,17 @@ bool weir__json_read_attributes(const struct weir__json *json, json_t *object, s
 
 	question->n = 0;
 	if (object == NULL)
-		return weir__json_refuse(json, "attributes", NULL, "missing; use an object of strings, by their names");
+		return weir__json_refuse(json, "attributes", NULL, "missing; use an object of strings");
 	if (!json_is_object(object))
-		return weir__json_refuse(json, "attributes", object, "use an object of strings, by their names");
+		return weir__json_refuse(json, "attributes", object, "use an object of strings");
 	if (json_object_size(object) > WEIR__HTTP_ATTRIBUTES_MAX)
-		return weir__json_refuse(json, "attributes", NULL, "there are 32 at most");
+		return weir__json_refuse(json, "attributes", NULL, "use at most 32");
 	json_object_foreach(object, name, value)
 	{
 		if (!json_is_string(value))
-			return weir__json_refuse(json, "attributes", value, "use strings alone");
+			return weir__json_refuse(json, "attributes", value, "use strings only");
 		if (*name == '\0')
-			return weir__json_refuse(json, "attributes", NULL, "an attribute has a name");
+			return weir__json_refuse(json, "attributes", NULL, "an attribute needs a name");
 		question->attributes[question->n++] = (struct weir_attribute){ name, strlen(name),
 									       json_string_value(value),
 									       json_string_length(value) };

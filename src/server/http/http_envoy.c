@@ -121,7 +121,7 @@ static bool read_entries(const struct weir__json *json, const json_t *array, str
 	if (array && !json_is_array(array))
 		return weir__json_refuse(json, "entries", array, "use an array of objects with key and value");
 	if (descriptor->n > ENTRIES_MAX - request->n_entries)
-		return weir__json_refuse(json, "entries", NULL, "there are 512 of all descriptors at most");
+		return weir__json_refuse(json, "entries", NULL, "use at most 512 in all descriptors");
 	for (size_t i = 0; i < descriptor->n; i++) {
 		struct weir_attribute *const entry = &request->entries[request->n_entries++];
 		const json_t *const object = json_array_get(array, i);

@@ -26,16 +26,17 @@ static bool is_store_up(const struct weir__http_call *call)
 void weir__http_readyz(struct weir__http_call *call)
 {
 	if (call->is_ending || call->is_retiring) {
-		weir__reply_problem(call->reply, 503, "the server is about to end");
+		weir__reply_problem(call->reply, 503, "the server is shutting down");
 		return;
 	}
 	if (!is_store_up(call) && call->context->settings->on_store_failure == WEIR__ON_FAILURE_CLOSED) {
-		weir__reply_problem(call->reply, 503, "the store does not answer, and limits are closed without it");
+		weir__reply_problem(call->reply, 503, "the store does not reply, and limits fail closed");
 		return;
 	}
-	weir__reply_add_text(call->reply, is_store_up(call) ? "ready\n" :
-							      "ready, degraded: the store does not answer, and what "
-							      "limits say for that case decides\n");
+	weir__reply_add_text(call->reply, is_store_up(call) ?
+						  "ready\n" :
+						  "ready, degraded: the store does not reply, and on_store_failure "
+						  "decides\n");
 	weir__reply_end(call->reply, 200, WEIR__TYPE_TEXT);
 }
 

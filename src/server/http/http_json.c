@@ -39,14 +39,15 @@ static json_t *read_body(struct weir__http_call *call)
 	if (root)
 		return root;
 	(void)snprintf(why, sizeof(why), "the body: line %d, column %d: %s; use JSON", error.line, error.column,
-		       is_nul(&error) ? "there is a byte of 0 (\\u0000), which no string has" : error.text);
+		       is_nul(&error) ? "a string contains a NUL byte (\\u0000)" : error.text);
 	weir__reply_problem(call->reply, 400, why);
 	return NULL;
 }
 
 static json_t *refuse_type(struct weir__http_call *call)
 {
-	weir__reply_problem(call->reply, 415, "the body is JSON; say so: Content-Type: application/json");
+	weir__reply_problem(call->reply, 415,
+			    "unsupported Content-Type; send JSON with Content-Type: application/json");
 	return NULL;
 }
 

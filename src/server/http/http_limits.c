@@ -174,7 +174,7 @@ static bool read_here(struct weir__http_call *call, bool *ret_is_here)
 	if (query.length == 0 || *ret_is_here ||
 	    (query.length == sizeof(no) - 1 && memcmp(query.bytes, no, query.length) == 0))
 		return true;
-	weir__reply_problem(call->reply, 400, "the query: use here=true to change this server alone, or no query");
+	weir__reply_problem(call->reply, 400, "the query: use here=true to change only this server, or no query");
 	return false;
 }
 

@@ -104,12 +104,12 @@ static const char *read_raw(const struct weir_attribute *raw, struct pointed *po
 	const size_t length = raw->value_length / 2;
 
 	if (raw->value_length % 2 || length > sizeof(pointed->key))
-		return "the query: raw is two digits for each byte of a key, up to 64 of them";
+		return "the query: raw: use two hexadecimal digits for each byte of a key, up to 64 bytes";
 	for (size_t i = 0; i < length; i++) {
 		const int high = weir__hex_digit(raw->value[2 * i]), low = weir__hex_digit(raw->value[2 * i + 1]);
 
 		if (high < 0 || low < 0)
-			return "the query: raw is hexadecimal, two digits for each byte of a key";
+			return "the query: raw: use hexadecimal, two digits for each byte of a key";
 		pointed->key[i] = (char)(high << 4 | low);
 	}
 	pointed->chosen.key = pointed->key;
@@ -152,8 +152,9 @@ static bool find_pointed(struct weir__http_call *call, struct weir_guard *guard,
 	*ret_chosen = NULL;
 	if (!take_out(question, "raw", &raw))
 		return true;
-	fault = take_out(question, "limit", &limit) ? read_raw(&raw, pointed) :
-						      "the query: raw is a key of a limit: which one is said by limit";
+	fault = take_out(question, "limit", &limit) ?
+			read_raw(&raw, pointed) :
+			"the query: raw: needs limit, the name of the limit that the key belongs to";
 	if (fault) {
 		weir__reply_problem(call->reply, 400, fault);
 		return false;

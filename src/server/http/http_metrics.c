@@ -335,7 +335,7 @@ void weir__http_metrics(struct weir__http_call *call)
 
 	WEIR__REPLY_HEAD(call->reply, "Vary: Accept\r\n");
 	if (!weir__http_metrics_limits(call, &metrics)) {
-		weir__reply_problem(call->reply, 503, "there is no memory to tell of the limits; ask again later");
+		weir__reply_problem(call->reply, 503, "no memory for the metrics of the limits; retry later");
 		return;
 	}
 	add_decisions(call, &metrics);

@@ -80,8 +80,8 @@ bool weir__http_is_from_page(struct weir__http_call *call, const struct weir__ro
 	    !(route->run == weir__http_page && is_word(origin.mode, "navigate")) && !is_by_path(call)) {
 		weir__reply_problem(
 			call->reply, 403,
-			"a web page of another origin sent this (Origin, Sec-Fetch-Site): only the page of this "
-			"server may; let your own server call Weir");
+			"a web page of another origin sent this request (Origin, Sec-Fetch-Site): only the page of this "
+			"server may; call Weir from your own server");
 		return true;
 	}
 	/* A page has no token. Metrics without a token are checked as if there were no users. */
@@ -91,10 +91,9 @@ bool weir__http_is_from_page(struct weir__http_call *call, const struct weir__ro
 		return false;
 	if (origin.host.bytes && !weir__host_list_allows(allowed, origin.host.bytes, origin.host.length) &&
 	    !is_by_path(call)) {
-		weir__reply_problem(
-			call->reply, 403,
-			"the Host is a name that the server does not go by, which may be a web page's: call it by "
-			"address or as localhost, or add the name to the setting allowed_hosts");
+		weir__reply_problem(call->reply, 403,
+				    "unknown host name in Host, which may come from a web page: call the server by "
+				    "address or as localhost, or add the name to the setting allowed_hosts");
 		return true;
 	}
 	return false;

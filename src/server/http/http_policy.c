@@ -133,7 +133,7 @@ static void add_warnings(struct weir__http_reply *reply, const struct weir__poli
 static void say_wrong(struct weir__http_reply *reply, const struct weir__policy_outcome *outcome)
 {
 	WEIR__REPLY_ADD(reply, "{\"type\":\"about:blank\",\"title\":\"Unprocessable Content\",\"status\":422,"
-			       "\"detail\":\"the policy is wrong, and nothing was changed\",");
+			       "\"detail\":\"the policy has errors, and nothing was changed\",");
 	add_errors(reply, &outcome->diagnostics);
 	WEIR__REPLY_ADD(reply, "}\n");
 	weir__reply_end(reply, 422, WEIR__TYPE_PROBLEM);
@@ -152,7 +152,7 @@ static void write_put(struct weir__request *request, void *call)
 	struct weir__http_reply *const reply = ((struct weir__http_call *)call)->reply;
 
 	if (!outcome->is_good && outcome->diagnostics.n == 0) {
-		weir__reply_problem(reply, 503, "the server ends, and nothing was changed");
+		weir__reply_problem(reply, 503, "the server is shutting down, and nothing was changed");
 		return;
 	}
 	if (!outcome->is_good) {
@@ -244,7 +244,7 @@ static void send(struct weir__http_call *call, bool replaces)
 	if (weir__http_guard(call) == NULL)
 		return;
 	if (!begin(call, replaces, &sent)) {
-		weir__reply_problem(call->reply, 503, "too many requests are in flight, or memory ran out; try again");
+		weir__reply_problem(call->reply, 503, "too many requests are in flight, or memory ran out; retry");
 		return;
 	}
 	upload = sent->upload;
@@ -254,7 +254,7 @@ static void send(struct weir__http_call *call, bool replaces)
 	weir__requests_abandon(call->client); /* this request is the only one */
 	weir__mailbox_cancel(&upload->task);
 	WEIR__REPLY_HEAD(call->reply, "Retry-After: 1\r\n");
-	weir__reply_problem(call->reply, 503, "16 policies wait to be read already; come back in 1 s");
+	weir__reply_problem(call->reply, 503, "16 policies are waiting to be read; retry in 1 s");
 }
 
 void weir__http_put_policy(struct weir__http_call *call)

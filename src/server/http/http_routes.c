@@ -21,38 +21,38 @@ const struct weir__route weir__routes[] = {
 	  "the same, from JSON: `{\"attributes\": {...}, \"cost\": 1}`, or up to 1000 of these in an array" },
 	{ HTTP_POST, WEIR__OP_TAKE, "/v1/take", weir__http_take, WEIR__ROUTE_REFUNDS, 900 * 1024,
 	  "decides by one limit, as text or by @name, or by several at once; up to 1000 of these in an array" },
-	{ HTTP_POST, WEIR__OP_HOLD, "/v1/hold", weir__http_hold, 0, 0, "takes an estimate, to be settled later by its id" },
-	{ HTTP_POST, WEIR__OP_SETTLE, "/v1/settle", weir__http_settle, 0, 0, "charges or gives back the difference to the actual cost" },
-	{ HTTP_POST, WEIR__OP_SETTLE, "/v1/release", weir__http_release, 0, 0, "gives back what is held" },
+	{ HTTP_POST, WEIR__OP_HOLD, "/v1/hold", weir__http_hold, 0, 0, "takes an estimated cost, to be settled later by its id" },
+	{ HTTP_POST, WEIR__OP_SETTLE, "/v1/settle", weir__http_settle, 0, 0, "charges or refunds the difference to the actual cost" },
+	{ HTTP_POST, WEIR__OP_SETTLE, "/v1/release", weir__http_release, 0, 0, "refunds the whole hold" },
 	{ HTTP_GET, WEIR__OP_INSPECT, "/v1/keys/{limit}/{key}", weir__http_get_key, 0, 0, "the state of a key" },
 	{ HTTP_DELETE, WEIR__OP_RESET, "/v1/keys/{limit}/{key}", weir__http_delete_key, 0, 0,
 	  "forgets what a key has used" },
 	{ HTTP_GET, WEIR__OP_LIMITS, "/v1/limits", weir__http_get_limits, 0, 256 * 1024,
 	  "limits and overrides of the policy, 50 at a time, from number `first` on" },
-	{ HTTP_GET, WEIR__OP_LIMITS, "/v1/limits/{name}", weir__http_get_limit, 0, 0, "one of them" },
+	{ HTTP_GET, WEIR__OP_LIMITS, "/v1/limits/{name}", weir__http_get_limit, 0, 0, "one limit of the policy" },
 	{ HTTP_PUT, WEIR__OP_CHANGE, "/v1/limits/{name}", weir__http_put_limit, 0, 0,
-	  "changes it, until the policy changes, on all servers of the store or, with `here=true`, on this one" },
+	  "changes a limit until the policy changes, on all servers of the store or, with `here=true`, only on this one" },
 	{ HTTP_GET, WEIR__OP_EXPLAIN, "/v1/explain", weir__http_get_explain, 0, 0,
 	  "a line for each limit of the policy, those that apply first: its key, or why it does not apply" },
 	{ HTTP_POST, WEIR__OP_EXPLAIN, "/v1/explain", weir__http_post_explain, 0, 0, "the same, from JSON" },
 	{ HTTP_GET, WEIR__OP_POLICY, "/v1/policy", weir__http_get_policy, 0, 900 * 1024, "the policy in force" },
 	{ HTTP_PUT, WEIR__OP_POLICY_PUT, "/v1/policy", weir__http_put_policy, 0, 0,
-	  "replaces it, until its file changes or it is reloaded" },
+	  "replaces the policy, until its file changes or it is reloaded" },
 	{ HTTP_POST, WEIR__OP_POLICY_VALIDATE, "/v1/policy/validate", weir__http_validate_policy, 0, 0,
 	  "lists all errors of a policy; changes nothing" },
 	{ HTTP_GET, WEIR__OP_LIVE, "/v1/live", weir__http_live, 0, 900 * 1024,
-	  "what the server sees now: the last `seconds` of each limit and its top `keys`; only one `limit`, or those that match a `filter`" },
+	  "the live document: the last `seconds` of each limit and its top `keys`; only one `limit`, or those that match a `filter`" },
 	{ HTTP_GET, WEIR__OP_LIVE, "/v1/live/key", weir__http_live_key, 0, 0,
-	  "what each limit that applies to a request would answer, without charging: the query is as for /v1/check; "
-	  "with `limit` and `raw`, what that limit would answer for this key" },
+	  "what each limit that applies to a request would decide, without charging: the query is as for /v1/check; "
+	  "with `limit` and `raw`, what that limit would decide for this key" },
 	{ HTTP_GET, WEIR__OP_METRICS, "/metrics", weir__http_metrics, WEIR__ROUTE_METRICS, 900 * 1024, "metrics for Prometheus" },
 	{ HTTP_POST, WEIR__OP_TAKE, "/throttle", weir__http_throttle, 0, 0, "like throttlecrab" },
 	{ HTTP_GET, WEIR__OP_CONNECTION, "/health", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, like throttlecrab" },
-	{ HTTP_POST, WEIR__OP_CHECK, "/json", weir__http_envoy, 0, 0, "like Envoy's ratelimit, with a policy of that form" },
+	{ HTTP_POST, WEIR__OP_CHECK, "/json", weir__http_envoy, 0, 0, "like Envoy's ratelimit, with a policy in Envoy's format" },
 	{ HTTP_GET, WEIR__OP_CONNECTION, "/healthcheck", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, like Envoy's ratelimit" },
 	{ HTTP_GET, WEIR__OP_CONNECTION, "/", weir__http_page, WEIR__ROUTE_OPEN, 256 * 1024, "the [live page](../guides/observe.md#the-page), for a browser" },
 	{ HTTP_GET, WEIR__OP_CONNECTION, "/openapi.json", weir__http_openapi, WEIR__ROUTE_OPEN, 256 * 1024,
-	  "all of this as an OpenAPI 3.1 description" },
+	  "the OpenAPI 3.1 description of all routes" },
 	{ HTTP_GET, WEIR__OP_CHECK, "/v1/authorize", weir__http_authorize, WEIR__ROUTE_ANY, 0,
 	  "decides about a request that a proxy describes in headers: 200, or 429, or 403 with `?deny=403`; any method" },
 	{ HTTP_GET, WEIR__OP_CONNECTION, "/healthz", weir__http_healthz, WEIR__ROUTE_OPEN | WEIR__ROUTE_METRICS, 0, "200 as long as the server runs" },
@@ -195,7 +195,7 @@ static void refuse_method(struct weir__http_call *call, const struct place *plac
 			separator = ", ";
 		}
 	WEIR__REPLY_HEAD(call->reply, "\r\n");
-	weir__reply_problem(call->reply, 405, "this path has other methods: the Allow header lists them");
+	weir__reply_problem(call->reply, 405, "method not allowed for this path: the Allow header lists the others");
 }
 
 const struct weir__route *weir__routes_find(struct weir__http_call *call)
@@ -207,12 +207,11 @@ const struct weir__route *weir__routes_find(struct weir__http_call *call)
 	if (place->length == 0)
 		place = find_with_parameters(call);
 	if (call->is_of_metrics && !(place && place->rows[0] && (place->rows[0]->flags & WEIR__ROUTE_METRICS))) {
-		weir__reply_problem(call->reply, 404, "this address has only /metrics, /healthz and /readyz");
+		weir__reply_problem(call->reply, 404, "this address serves only /metrics, /healthz and /readyz");
 		return NULL;
 	}
 	if (place == NULL) {
-		weir__reply_problem(call->reply, 404,
-				    "there is nothing at this path; /openapi.json describes what there is");
+		weir__reply_problem(call->reply, 404, "unknown path; /openapi.json describes all paths");
 		return NULL;
 	}
 	if (method >= 0 && place->rows[method])
@@ -260,7 +259,7 @@ static bool is_limited(struct weir__http_call *call)
 	WEIR__REPLY_HEAD(call->reply, "Retry-After: ");
 	weir__reply_head_number(call->reply, weir__add_saturating(retry_after, 999999999) / 1000000000);
 	WEIR__REPLY_HEAD(call->reply, "\r\n");
-	weir__reply_problem(call->reply, 429, "too many wrong tokens from this address: try again later");
+	weir__reply_problem(call->reply, 429, "too many wrong tokens from this address: retry later");
 	return true;
 }
 
@@ -279,7 +278,7 @@ static void refuse_unauthenticated(struct weir__http_call *call)
 	WEIR__REPLY_HEAD(call->reply, "\r\n");
 	weir__reply_problem(
 		call->reply, 401,
-		"authentication required: send Authorization: Bearer TOKEN, with the token of a user of the settings");
+		"authentication required: send Authorization: Bearer TOKEN, with the token of a user from the configuration file");
 }
 
 bool weir__routes_is_open(const struct weir__http_call *call, const struct weir__route *route)
@@ -302,7 +301,7 @@ bool weir__routes_permit(struct weir__http_call *call, const struct weir__route 
 	if (!has_users || weir__routes_is_open(call, route))
 		return true;
 	if (weir__http_is_disputed(call->request, "authorization")) {
-		weir__reply_problem(call->reply, 400, "there are two Authorization headers, which differ: send one");
+		weir__reply_problem(call->reply, 400, "two different Authorization headers: send one");
 		return false;
 	}
 	if (is_limited(call))

@@ -179,13 +179,13 @@ static bool read_object(const struct weir__json *json, const json_t *object, str
 		return false;
 	if (all && json_object_size(object) > 1 + (size_t)request->has_wait)
 		return weir__json_refuse(json, "all", NULL,
-					 "there is more beside it; limit, key and cost go into its items");
+					 "found other members beside it; put limit, key and cost into its items");
 	if (all)
 		return weir__http_permit_operation(json->call, WEIR__OP_TAKE) && read_all(json, all, requests);
 	if (!read_mode(json, object, &request->mode) || !weir__http_permit_operation(json->call, request->mode->role))
 		return false;
 	if (request->has_wait && request->mode->operation != WEIR__STORE_TAKE)
-		return weir__json_refuse(json, "wait", NULL, "only the mode \"take\" waits");
+		return weir__json_refuse(json, "wait", NULL, "only the mode \"take\" can wait");
 	return read_part(json, object, "", requests);
 }
 

@@ -334,13 +334,13 @@ static void client_info(struct weir__call *call)
 void weir__client_command(struct weir__call *call)
 {
 	static const struct weir__subcommand rows[] = {
-		{ "id", "the number of this connection", client_id, 2, 2 },
-		{ "info", "all that is known of this connection", client_info, 2, 2 },
+		{ "id", "the id of this connection", client_id, 2, 2 },
+		{ "info", "details of this connection", client_info, 2, 2 },
 		{ "getname", "the name of this connection", client_get_name, 2, 2 },
 		{ "setname", "NAME: names this connection", client_set_name, 3, 3 },
-		{ "setinfo", "LIB-NAME|LIB-VER TEXT: taken and forgotten", client_set_info, 4, 4 },
-		{ "no-evict", "ON|OFF: taken and forgotten", client_switch, 3, 3 },
-		{ "no-touch", "ON|OFF: taken and forgotten", client_switch, 3, 3 },
+		{ "setinfo", "LIB-NAME|LIB-VER TEXT: accepted and ignored", client_set_info, 4, 4 },
+		{ "no-evict", "ON|OFF: accepted and ignored", client_switch, 3, 3 },
+		{ "no-touch", "ON|OFF: accepted and ignored", client_switch, 3, 3 },
 	};
 
 	weir__run_subcommand(call, "client", rows, sizeof(rows) / sizeof(rows[0]));

@@ -143,7 +143,7 @@ void weir__config(struct weir__call *call)
 {
 	static const struct weir__subcommand rows[] = {
 		{ "get", "PATTERN...: settings whose names match", config_get, 3, UINT32_MAX },
-		{ "set", "NAME VALUE...: refused, since settings do not change while it runs", config_set, 4,
+		{ "set", "NAME VALUE...: an error, because settings cannot be changed at run time", config_set, 4,
 		  UINT32_MAX },
 	};
 

@@ -205,7 +205,7 @@ static bool say_last(struct weir__worker *worker, struct weir__connection *conne
 static bool refuse_size(struct weir__worker *worker, struct weir__connection *connection)
 {
 	_Static_assert(WEIR__IN_SIZE == 262144, "the text says how much");
-	return say_last(worker, connection, "ERR Protocol error: too big request, 262144 bytes are the most");
+	return say_last(worker, connection, "ERR Protocol error: too big request, the maximum is 262144 bytes");
 }
 
 /* Closes a client that does not authenticate, or does not complete its request: it would hold resources that others

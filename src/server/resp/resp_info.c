@@ -267,7 +267,8 @@ static void say_topic(struct weir__call *call, const struct weir__resp_slice *to
 		say_command(call, row);
 		return;
 	}
-	(void)snprintf(detail, sizeof(detail), "%.*s'", (int)weir__min(topic->length, 128), topic->bytes);
+	(void)snprintf(detail, sizeof(detail), "%.*s': use a command, or ERRORS", (int)weir__min(topic->length, 128),
+		       topic->bytes);
 	weir__refuse_with(call, WEIR__ERROR_HELP_TOPIC, detail);
 }
 

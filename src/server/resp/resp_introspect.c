@@ -309,7 +309,7 @@ void weir__command_command(struct weir__call *call)
 	static const struct weir__subcommand rows[] = {
 		{ "count", "how many commands there are", say_count, 2, 2 },
 		{ "list", "[FILTERBY PATTERN|ACLCAT|MODULE WORD]: their names", say_list, 2, UINT32_MAX },
-		{ "info", "[NAME...]: their arguments and keys, as numbers", say_info, 2, UINT32_MAX },
+		{ "info", "[NAME...]: numbers of arguments and positions of keys", say_info, 2, UINT32_MAX },
 		{ "docs", "[NAME...]: what they do, and their arguments", say_docs, 2, UINT32_MAX },
 		{ "getkeys", "COMMAND ARGUMENT...: which of the arguments are keys", say_keys, 3, UINT32_MAX },
 	};

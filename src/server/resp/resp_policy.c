@@ -55,7 +55,7 @@ void weir__explain_command(struct weir__call *call)
 	for (const char *line = lines.text; line < lines.text + lines.length; line += strlen(line) + 1)
 		weir__say_word(call, line);
 	if (lines.left_out > 0) {
-		(void)snprintf(more, sizeof(more), "and %zu more, for which there is no room", lines.left_out);
+		(void)snprintf(more, sizeof(more), "and %zu more", lines.left_out);
 		weir__say_word(call, more);
 	}
 }
@@ -230,8 +230,7 @@ void weir__live_command(struct weir__call *call)
 			(void)weir__limit_ref_find_named(call->context, query.limit, query.limit_length, &refusal);
 			(void)weir__refuse_as(call, &refusal);
 		} else if (reply.is_full) {
-			weir__refuse_with(call, WEIR__ERROR_LIVE,
-					  "it is longer than an answer may be: ask for fewer keys");
+			weir__refuse_with(call, WEIR__ERROR_LIVE, "the reply would be too long: request fewer keys");
 		} else {
 			weir__resp_write_bulk(call->writer, room + WEIR__REPLY_HEAD_ROOM, reply.body_length);
 		}

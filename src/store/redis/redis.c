@@ -87,7 +87,7 @@ int weir_redis_wait(struct weir_redis *redis, weir_ns at_most, struct weir_messa
 		return WEIR_OK;
 	weir__redis_thread_info(redis->store, &info);
 	return refuse(ret_message, WEIR_ERR_UNREACHABLE,
-		      *info.client.last_error ? info.client.last_error : "Redis has not answered yet");
+		      *info.client.last_error ? info.client.last_error : "Redis has not replied yet");
 }
 
 /* --- limits ------------------------------------------------------------------------------------------------------ */
@@ -102,7 +102,7 @@ static int check_name(const char *name, struct weir_message *ret_message)
 	why = weir__text_of_message(ret_message, (size_t)(colon - name));
 	weir__text_add(&why, "a limit named ");
 	weir__text_add_quoted(&why, name, strlen(name));
-	weir__text_add(&why, ": in Redis a name has no colon");
+	weir__text_add(&why, ": in Redis a name must not contain a colon");
 	return WEIR_ERR_LIMIT;
 }
 
@@ -153,7 +153,7 @@ static int add_limit(struct weir_redis *redis, const char *name, const struct we
 			date_plan(limit);
 	} else if (!is_same_plan(&limit->plan, plan)) {
 		return refuse(ret_message, WEIR_ERR_CHANGE,
-			      "there is another limit of this name: weir_redis_change_limit changes it");
+			      "a limit of this name exists: use weir_redis_change_limit to change it");
 	}
 	*ret_limit = limit;
 	return WEIR_OK;
@@ -403,7 +403,7 @@ int weir_redis_change_limit(struct weir_redis *redis, const struct weir_redis_li
 		return error;
 	error = know_time(redis, limit);
 	if (error != WEIR_OK)
-		return refuse(ret_message, error, "Redis does not tell its time, as of which a limit changes");
+		return refuse(ret_message, error, "Redis did not report its time, which a change needs");
 	weir__lock_acquire(&redis->lock);
 	error = weir__redis_plan_change(&changed->plan, &plan,
 					redis->decided_at + (weir__monotonic_ns() - redis->answered_at), ret_message);

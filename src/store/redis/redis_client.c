@@ -116,7 +116,7 @@ void weir__redis_client_ask(struct weir__redis_client *client, struct weir__redi
 	if (!weir__redis_breaker_admits(&client->breaker)) {
 		weir__redis_jobs_refuse(&client->jobs, job);
 	} else if (!weir__redis_jobs_add(&client->jobs, job, weir__add_saturating(client->now, job->budget))) {
-		weir__redis_client_tell(client, NULL, "more jobs wait than can be, or one cannot be asked");
+		weir__redis_client_tell(client, NULL, "too many requests are waiting, or one is too large");
 		client->jobs.failure = WEIR__REDIS_SLOW;
 		weir__redis_jobs_refuse(&client->jobs, job);
 	}
@@ -131,7 +131,7 @@ void weir__redis_client_fail(struct weir__redis_client *client, int32_t entry, e
 {
 	weir__redis_jobs_finish(&client->jobs, entry, outcome);
 	if (weir__redis_breaker_failed(&client->breaker, client->url->budget, client->now)) {
-		weir__redis_client_tell(client, NULL, "too many decisions in a row were not answered in time");
+		weir__redis_client_tell(client, NULL, "too many decisions in a row had no reply in time");
 		weir__redis_client_open_breaker(client);
 	}
 }
@@ -200,7 +200,7 @@ static void beat_answered(struct weir__redis_client *client, struct weir__redis_
 		if (refusal->is_down)
 			return;
 	} else {
-		weir__redis_connect_close(client, link, "a heartbeat was answered by what no Redis says", false);
+		weir__redis_connect_close(client, link, "unexpected reply to a heartbeat", false);
 		return;
 	}
 	if (client->probed == (uint32_t)(link - client->links)) {
@@ -230,7 +230,7 @@ static void place_answered(struct weir__redis_client *client, struct weir__redis
 		link->failures = 0;
 		weir__redis_connect_move(client, &place);
 	} else {
-		weir__redis_connect_close(client, link, "the sentinel knows no primary of this name", false);
+		weir__redis_connect_close(client, link, "the sentinel does not know a primary of this name", false);
 	}
 }
 
@@ -272,7 +272,7 @@ static void answered(struct weir__redis_client *client, struct weir__redis_link 
 		return;
 	}
 	if (!weir__redis_link_answered(link, client->now, &flight)) {
-		weir__redis_connect_close(client, link, "has answered what was not asked", false);
+		weir__redis_connect_close(client, link, "sent a reply without a request", false);
 		return;
 	}
 	switch (flight.command) {
@@ -337,7 +337,7 @@ void weir__redis_client_received(struct weir__redis_client *client, uint32_t lin
 		return;
 	if (!weir__redis_link_gather(&client->links[link], unread, &unread) ||
 	    (read_replies(client, link, &unread) && !weir__redis_link_keep(&client->links[link], unread)))
-		weir__redis_connect_close(client, &client->links[link], "has sent an answer that is too large", false);
+		weir__redis_connect_close(client, &client->links[link], "sent a reply that is too large", false);
 	weir__redis_connect_settle(client);
 }
 

@@ -324,10 +324,10 @@ static void tick_links(struct weir__redis_client *client)
 			continue;
 		if (link->state == WEIR__REDIS_OPENING)
 			(void)snprintf(why, sizeof(why), "could not be reached%s within %llu ms",
-				       link->place.is_tls ? " by TLS" : "",
+				       link->place.is_tls ? " with TLS" : "",
 				       (unsigned long long)(client->url->connect_timeout / WEIR__REDIS_MS));
 		else
-			(void)snprintf(why, sizeof(why), "has answered nothing for %llu ms",
+			(void)snprintf(why, sizeof(why), "did not reply for %llu ms",
 				       (unsigned long long)(client->patience / WEIR__REDIS_MS));
 		weir__redis_connect_close(client, link, why, false);
 	}
@@ -339,7 +339,7 @@ void weir__redis_connect_tick(struct weir__redis_client *client)
 
 	tick_links(client);
 	if (breaker->health == WEIR__REDIS_PROBING && breaker->at <= client->now) {
-		weir__redis_client_tell(client, &client->links[client->probed].place, "answers too late");
+		weir__redis_client_tell(client, &client->links[client->probed].place, "replied too late");
 		client->jobs.failure = WEIR__REDIS_SLOW;
 		weir__redis_client_open_breaker(client);
 	}

@@ -123,7 +123,7 @@ static void connected(struct weir__redis_driver *driver, struct link *link, weir
 	}
 	link->tls = driver->tls ? weir__tls_new(driver->tls, link->socket, name) : NULL;
 	if (link->tls == NULL) {
-		lose(driver, link, "TLS cannot begin: no memory, or no certificate can have that name", now);
+		lose(driver, link, "TLS cannot start: no memory, or an invalid name for a certificate", now);
 		return;
 	}
 	link->state = SHAKING;
@@ -173,7 +173,7 @@ static void resolved(struct weir__redis_driver *driver, struct link *link, weir_
 		begin_to_connect(driver, link, now);
 		return;
 	}
-	(void)snprintf(words, sizeof(words), "the name is not known: %s", why);
+	(void)snprintf(words, sizeof(words), "unknown host name: %s", why);
 	lose(driver, link, words, now);
 }
 
@@ -239,7 +239,7 @@ static ssize_t write_some(struct link *link, struct weir__resp_slice output)
 static void lose_by(struct weir__redis_driver *driver, struct link *link, ssize_t error, weir_ns now)
 {
 	if (error == 0)
-		lose(driver, link, "the connection was closed by the other end", now);
+		lose(driver, link, "the connection was closed by Redis", now);
 	else if (link->tls)
 		lose(driver, link, weir__tls_why(link->tls), now);
 	else

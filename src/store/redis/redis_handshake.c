@@ -166,7 +166,7 @@ static void explain_error(enum weir__redis_command command, struct weir__resp_sl
 	char said[64];
 
 	(void)weir__redis_link_show_error(command, error, said, sizeof(said));
-	(void)snprintf(ret_why, size, "%s is answered by the error %s", command_words[command], said);
+	(void)snprintf(ret_why, size, "%s failed with the error %s", command_words[command], said);
 }
 
 static void explain(enum weir__redis_command command, const struct weir__resp_token *tokens, uint32_t n, char *ret_why,
@@ -175,13 +175,13 @@ static void explain(enum weir__redis_command command, const struct weir__resp_to
 	if (command == WEIR__REDIS_ROLE && n > 1 && is_text(&tokens[1], "slave"))
 		(void)snprintf(ret_why, size, "this is a replica; the primary is needed");
 	else if (command == WEIR__REDIS_ROLE && n > 1 && is_text(&tokens[1], "sentinel"))
-		(void)snprintf(ret_why, size, "this is a sentinel; write redis+sentinel:// to ask it for the primary");
+		(void)snprintf(ret_why, size, "this is a sentinel; use redis+sentinel:// to find the primary");
 	else if (weir__redis_is_error(tokens, "ERR max number of clients"))
-		(void)snprintf(ret_why, size, "it has as many clients as it may (maxclients)");
+		(void)snprintf(ret_why, size, "it has reached maxclients");
 	else if (tokens->type == WEIR__RESP_ERROR)
 		explain_error(command, tokens->text, ret_why, size);
 	else
-		(void)snprintf(ret_why, size, "%s is answered by what no Redis says", command_words[command]);
+		(void)snprintf(ret_why, size, "unexpected reply to %s", command_words[command]);
 }
 
 bool weir__redis_link_greeted(struct weir__redis_link *link, enum weir__redis_command command,

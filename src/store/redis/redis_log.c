@@ -40,14 +40,14 @@ static void __attribute__((format(printf, 3, 4))) say(struct weir__redis_log *lo
 	n += vsnprintf(line + n, sizeof(line) - (size_t)n, format, arguments);
 	va_end(arguments);
 	if (log->left_out > 0 && n < LINE_SIZE)
-		(void)snprintf(line + n, sizeof(line) - (size_t)n, " (%" PRIu64 " lines before this were left out)",
+		(void)snprintf(line + n, sizeof(line) - (size_t)n, " (%" PRIu64 " lines before this one were dropped)",
 			       log->left_out);
 	log->left_out = 0;
 	log->write(log->context, line);
 }
 
 static const char *const failures[] = {
-	[WEIR__REDIS_SLOW] = "is slow", [WEIR__REDIS_GONE] = "is gone", [WEIR__REDIS_REFUSES] = "refuses"
+	[WEIR__REDIS_SLOW] = "is slow", [WEIR__REDIS_GONE] = "is unreachable", [WEIR__REDIS_REFUSES] = "returns errors"
 };
 
 static void say_health(struct weir__redis_log *log, const struct weir__redis_client_info *client, weir_ns now)
@@ -56,15 +56,15 @@ static void say_health(struct weir__redis_log *log, const struct weir__redis_cli
 	const weir_ns gone = now - log->gone_since;
 
 	if (is_up && !log->was_ever_up)
-		say(log, now, "Redis decides");
+		say(log, now, "Redis is connected");
 	else if (is_up && !log->is_up)
 		say(log, now, "Redis is back after %" PRIu64 ".%03" PRIu64 " s", gone / 1000 / MS, gone / MS % 1000);
 	else if (!is_up && log->is_up)
 		say(log, now, "Redis %s: %s; decisions are made without it", failures[client->failure],
-		    *client->last_error ? client->last_error : "it does not answer");
+		    *client->last_error ? client->last_error : "it does not reply");
 	else if (!log->was_ever_up && *client->last_error &&
 		 strcmp(client->last_error, log->told.client.last_error) != 0)
-		say(log, now, "Redis cannot be asked: %s; decisions are made without it", client->last_error);
+		say(log, now, "Redis is unreachable: %s; decisions are made without it", client->last_error);
 	if (!is_up && log->is_up)
 		log->gone_since = now;
 	log->is_up = is_up;
@@ -91,8 +91,7 @@ static void say_dropped(struct weir__redis_log *log, const struct weir__redis_th
 	if (info->dropped == log->dropped_told || now < log->dropped_from)
 		return;
 	say(log, now,
-	    "%" PRIu64
-	    " units allowed without Redis will never be charged there: the deferred charges have no room; raise deferred_memory",
+	    "%" PRIu64 " units allowed without Redis will never be charged there: deferred_memory is full; raise it",
 	    info->dropped - log->dropped_told);
 	log->dropped_told = info->dropped;
 	log->dropped_from = now + dropped_pause;
@@ -103,9 +102,9 @@ static void say_events(struct weir__redis_log *log, const struct weir__redis_cli
 	const struct weir__redis_client_info *const told = &log->told.client;
 
 	if (client->failovers > told->failovers)
-		say(log, now, "Redis has another primary");
+		say(log, now, "Redis has a new primary");
 	if (client->anew > told->anew)
-		say(log, now, "%" PRIu64 " keys began anew: their values were damaged, or not Weir's",
+		say(log, now, "%" PRIu64 " keys started over: their values were damaged, or not Weir's",
 		    client->anew - told->anew);
 }
 
@@ -117,7 +116,7 @@ static void say_backlog(struct weir__redis_log *log, const struct weir__redis_th
 
 	if (!has_entries && log->has_entries) {
 		say(log, now,
-		    "deferred charges are made: %" PRIu64 " units in Redis, %" PRIu64
+		    "deferred charges are done: %" PRIu64 " units in Redis, %" PRIu64
 		    " beyond what was left there, %" PRIu64 " uncertain, %" PRIu64 " dropped",
 		    info->charged - told->charged, info->excess - told->excess, info->uncertain - told->uncertain,
 		    info->dropped - told->dropped);
@@ -143,6 +142,6 @@ void weir__redis_log_end(struct weir__redis_log *log, const struct weir__redis_t
 {
 	if (info->deferred_keys > 0)
 		say(log, now,
-		    "deferred charges of %" PRIu64 " keys are lost: this ends before they could be made in Redis",
+		    "deferred charges of %" PRIu64 " keys are lost: the process exits before Redis was charged",
 		    info->deferred_keys);
 }

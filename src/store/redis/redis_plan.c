@@ -90,7 +90,7 @@ static int refuse_duration(struct weir_message *ret_message, uint64_t duration_u
 
 	weir__text_add(&why, "a limit that is full again after ");
 	weir__text_add_number(&why, duration_us);
-	weir__text_add(&why, " us: in Redis that takes at most ");
+	weir__text_add(&why, " us: in Redis the maximum is ");
 	weir__text_add_number(&why, WEIR__REDIS_DURATION_MAX_US);
 	weir__text_add(&why, " us, 71 years; lower its burst, or its period");
 	return WEIR_ERR_MAXIMUM;
@@ -103,23 +103,23 @@ static int check(const struct weir_plan *plan, const struct numbers *numbers, st
 
 	if (plan->most > WEIR__REDIS_COUNT_MAX)
 		return refuse(ret_message, plan->kind <= WEIR_KIND_INTERVAL ? "a burst" : "a count", plan->most,
-			      "it is at most", WEIR__REDIS_COUNT_MAX);
+			      "the maximum is", WEIR__REDIS_COUNT_MAX);
 	if (numbers->kind == KIND_INTERVAL && plan->count > WEIR__REDIS_COUNT_MAX)
-		return refuse(ret_message, "a count", plan->count, "it is at most", WEIR__REDIS_COUNT_MAX);
+		return refuse(ret_message, "a count", plan->count, "the maximum is", WEIR__REDIS_COUNT_MAX);
 	if (numbers->kind == KIND_BUCKET && plan->count > WEIR__REDIS_RATE_MAX)
 		return refuse(ret_message, "a rate with, in lowest terms of count/period, a count", plan->count,
-			      "that is at most", WEIR__REDIS_RATE_MAX);
+			      "the maximum is", WEIR__REDIS_RATE_MAX);
 	if (numbers->kind == KIND_BUCKET && plan->count / WEIR__REDIS_PER_NS_MAX >= plan->period)
-		return refuse(ret_message, "a rate per nanosecond", plan->count / plan->period, "that is less than",
+		return refuse(ret_message, "a rate per nanosecond", plan->count / plan->period, "the maximum is below",
 			      WEIR__REDIS_PER_NS_MAX);
 	if (numbers->kind == KIND_LOG && plan->most > WEIR__REDIS_LOG_MAX)
 		return refuse(ret_message, "a count", plan->most,
-			      "a sliding_counter can have more than that, a sliding_log at most", WEIR__REDIS_LOG_MAX);
+			      "use a sliding_counter for more; the maximum of a sliding_log is", WEIR__REDIS_LOG_MAX);
 	if (numbers->kind == KIND_COUNTER && numbers->a > WEIR__REDIS_SEGMENTS_MAX)
-		return refuse(ret_message, "a number of segments", numbers->a, "there are at most",
+		return refuse(ret_message, "a number of segments", numbers->a, "the maximum is",
 			      WEIR__REDIS_SEGMENTS_MAX);
 	if (numbers->kind == KIND_COUNTER && plan->most > WEIR__REDIS_COUNTS_MAX / (numbers->a + 1))
-		return refuse(ret_message, "a count", plan->most, "with so many segments it is at most",
+		return refuse(ret_message, "a count", plan->most, "with this number of segments the maximum is",
 			      WEIR__REDIS_COUNTS_MAX / (numbers->a + 1));
 	if (duration_us > WEIR__REDIS_DURATION_MAX_US)
 		return refuse_duration(ret_message, duration_us);
@@ -200,7 +200,7 @@ int weir__redis_plan_change(struct weir__redis_plan *plan, const struct weir_pla
 	int error;
 
 	if (now / GRAIN > WEIR__REDIS_TIME_MAX_US)
-		return refuse(ret_message, "a time in microseconds", now / GRAIN, "it is at most",
+		return refuse(ret_message, "a time in microseconds", now / GRAIN, "the maximum is",
 			      WEIR__REDIS_TIME_MAX_US);
 	error = check_change(plan, &next, ret_message);
 	if (error == WEIR_OK)

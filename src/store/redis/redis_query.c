@@ -44,7 +44,7 @@ static void depart(struct weir__redis_client *client)
 	query->state = WEIR__REDIS_QUERY_IS_SENT;
 	query->was_sent = true;
 	if (!weir__redis_link_say(link, WEIR__REDIS_QUERY, query->words, query->n, client->now)) {
-		weir__redis_client_tell(client, &link->place, "there is no room for the command");
+		weir__redis_client_tell(client, &link->place, "the command is too long");
 		query->was_sent = query->is_again;
 		weir__redis_query_fail(client);
 	}
@@ -129,10 +129,10 @@ static void give_up(struct weir__redis_client *client)
 	was_sent = client->query->state == WEIR__REDIS_QUERY_IS_SENT;
 	weir__redis_query_fail(client);
 	if (was_sent)
-		weir__redis_connect_close(client, link, "has not answered in time", false);
+		weir__redis_connect_close(client, link, "did not reply in time", false);
 	else
 		weir__redis_client_tell(client, link->state != WEIR__REDIS_IDLE ? &link->place : NULL,
-					"has not answered in time");
+					"did not reply in time");
 }
 
 void weir__redis_query_tick(struct weir__redis_client *client)

@@ -68,7 +68,7 @@ static int read_word(const struct reading *reading, struct part part, char *ret_
 	const char *const why = weir__percent_undo(reading->text + part.at, part.end - part.at, ret_word, size, &at);
 
 	if (why == weir__percent_too_long)
-		return refuse(reading, part.at, "this is too long: at most 255 bytes");
+		return refuse(reading, part.at, "too long; use at most 255 bytes");
 	return why != NULL ? refuse(reading, part.at + at, why) : WEIR_OK;
 }
 
@@ -83,9 +83,9 @@ static int read_database(struct reading *reading, struct part part)
 	uint64_t number;
 
 	if (reading->has_database)
-		return refuse(reading, part.at, "the database is said twice");
+		return refuse(reading, part.at, "database given twice; use it once");
 	if (!read_number(reading, part, DATABASE_MAX, &number))
-		return refuse(reading, part.at, "a database is a number, such as 0");
+		return refuse(reading, part.at, "invalid database; use a number, such as 0");
 	reading->has_database = true;
 	reading->url->database = (uint32_t)number;
 	return WEIR_OK;
@@ -98,7 +98,7 @@ static int read_pool(struct reading *reading, struct part part)
 	uint64_t number;
 
 	if (!read_number(reading, part, WEIR__REDIS_POOL_MAX, &number) || number == 0)
-		return refuse_quoted(reading, part, "pool", "1 to 16 connections can be");
+		return refuse_quoted(reading, part, "invalid pool", "use 1 to 16 connections");
 	reading->url->pool = (uint32_t)number;
 	return WEIR_OK;
 }
@@ -118,25 +118,25 @@ static int read_duration(struct reading *reading, struct part part, weir_ns leas
 				*ret_duration = number * weir__period_words[i].period;
 				return WEIR_OK;
 			}
-	return refuse_quoted(reading, part, "a time of", words);
+	return refuse_quoted(reading, part, "invalid duration", words);
 }
 
 static int read_timeout(struct reading *reading, struct part part)
 {
-	return read_duration(reading, part, ms / 10, 10 * second, "100us to 10s can be, such as 100ms",
+	return read_duration(reading, part, ms / 10, 10 * second, "use 100us to 10s, such as 100ms",
 			     &reading->url->budget);
 }
 
 static int read_connect_timeout(struct reading *reading, struct part part)
 {
-	return read_duration(reading, part, ms, 60 * second, "1ms to 60s can be, such as 500ms",
+	return read_duration(reading, part, ms, 60 * second, "use 1ms to 60s, such as 500ms",
 			     &reading->url->connect_timeout);
 }
 
 static int read_verify(struct reading *reading, struct part part)
 {
 	if (!is_word(reading, part, "none") && !is_word(reading, part, "full"))
-		return refuse_quoted(reading, part, "verify", "none or full can be");
+		return refuse_quoted(reading, part, "invalid verify", "use none or full");
 	reading->url->verifies = is_word(reading, part, "full");
 	return WEIR_OK;
 }
@@ -169,20 +169,20 @@ static int read_option(struct reading *reading, struct part part)
 	size_t i = 0;
 
 	if (name.end == part.end)
-		return refuse(reading, part.at, "an option is name=value, such as pool=4");
+		return refuse(reading, part.at, "expected an option as name=value, such as pool=4");
 	while (i < sizeof(options) / sizeof(options[0]) && !is_word(reading, name, options[i].name))
 		i++;
 	if (i == sizeof(options) / sizeof(options[0]))
 		return refuse(reading, name.at,
-			      "there is no such option; there are prefix, pool, timeout, connect_timeout, database, "
-			      "sentinel_user, sentinel_password, ca, cert, key, tls_name and verify");
+			      "unknown option; use prefix, pool, timeout, connect_timeout, database, "
+			      "sentinel_user, sentinel_password, ca, cert, key, tls_name or verify");
 	if (reading->seen & 1U << i)
-		return refuse_quoted(reading, name, "option", "it is said twice");
+		return refuse_quoted(reading, name, "option", "given twice; use it once");
 	reading->seen |= 1U << i;
 	if (options[i].is_for_tls && !reading->is_tls)
-		return refuse_quoted(reading, name, "option", "it is for TLS: rediss:// or rediss+sentinel://");
+		return refuse_quoted(reading, name, "option", "needs TLS; use rediss:// or rediss+sentinel://");
 	if (options[i].is_for_sentinels && !reading->url->is_sentinel)
-		return refuse_quoted(reading, name, "option", "it is for redis+sentinel:// or rediss+sentinel://");
+		return refuse_quoted(reading, name, "option", "only for redis+sentinel:// and rediss+sentinel://");
 	if (options[i].read != NULL)
 		return options[i].read(reading, value);
 	return read_word(reading, value, (char *)reading->url + options[i].at, WEIR__REDIS_WORD_SIZE);
@@ -202,7 +202,7 @@ static int read_options(struct reading *reading, struct part part)
 	if (error != WEIR_OK)
 		return error;
 	if ((url->certificate[0] == '\0') != (url->key[0] == '\0'))
-		return refuse(reading, part.at, "a certificate of a client needs both cert=FILE and key=FILE");
+		return refuse(reading, part.at, "a client certificate needs both cert=FILE and key=FILE");
 	if (url->sentinel_user[0] != '\0' && url->sentinel_password[0] == '\0')
 		return refuse(reading, part.at, "sentinel_user needs sentinel_password");
 	return WEIR_OK;
@@ -217,8 +217,7 @@ static int read_user(struct reading *reading, struct part part)
 	int error;
 
 	if (user.end == part.end || password.at == password.end)
-		return refuse(reading, part.at,
-			      "before the @ stand a user and a password, user:password, or :password");
+		return refuse(reading, part.at, "expected user:password or :password before the @");
 	error = read_word(reading, user, reading->url->user, WEIR__REDIS_WORD_SIZE);
 	if (error != WEIR_OK)
 		return error;
@@ -241,20 +240,20 @@ static int read_place(struct reading *reading, struct part part)
 	uint64_t number = url->is_sentinel ? SENTINEL_PORT : REDIS_PORT;
 
 	if (url->n_places == WEIR__REDIS_PLACES_MAX)
-		return refuse(reading, part.at, "at most 8 sentinels can be named; each of them knows the others");
+		return refuse(reading, part.at, "too many sentinels; use at most 8, each of them knows the others");
 	if (is_address && host.end == part.end)
-		return refuse(reading, part.at, "the ] of an IPv6 address is missing");
+		return refuse(reading, part.at, "missing ] of an IPv6 address");
 	if (host.at >= host.end)
-		return refuse(reading, part.at, "a host is missing, such as localhost:6379");
+		return refuse(reading, part.at, "missing host, such as localhost:6379");
 	for (size_t i = host.at; i < host.end; i++)
 		if (!is_in_host(reading->text[i], is_address))
 			return refuse(reading, i,
-				      "a host has letters, digits, '.', '-' and '_'; an IPv6 address stands in []");
+				      "invalid host; use letters, digits, '.', '-' and '_', or an IPv6 address in []");
 	if (host.end - host.at >= WEIR__REDIS_HOST_SIZE)
-		return refuse(reading, host.at, "a host has at most 255 bytes");
+		return refuse(reading, host.at, "host too long; use at most 255 bytes");
 	if (port.at <= port.end &&
 	    (reading->text[port.at - 1] != ':' || !read_number(reading, port, UINT16_MAX, &number) || number == 0))
-		return refuse(reading, port.at, "a port is a number from 1 to 65535");
+		return refuse(reading, port.at, "invalid port; use a number from 1 to 65535");
 	place = &url->places[url->n_places++];
 	memcpy(place->host, reading->text + host.at, host.end - host.at);
 	place->port = (uint16_t)number;
@@ -290,7 +289,7 @@ static int read_authority(struct reading *reading, struct part part)
 		return read_places(reading, part);
 	if (part.at < part.end)
 		return refuse(reading, part.at,
-			      "a socket has no host: three slashes, as in redis+unix:///run/redis.sock");
+			      "a socket has no host; use three slashes, as in redis+unix:///run/redis.sock");
 	return WEIR_OK;
 }
 
@@ -304,8 +303,7 @@ static int read_socket(struct reading *reading, struct part part)
 	if (error != WEIR_OK)
 		return error;
 	if (strlen(place->host) < 2 || strlen(place->host) > SOCKET_PATH_MAX)
-		return refuse(reading, part.at,
-			      "a path of 2 to 107 bytes is needed, as in redis+unix:///run/redis.sock");
+		return refuse(reading, part.at, "invalid path; use 2 to 107 bytes, as in redis+unix:///run/redis.sock");
 	place->is_path = true;
 	reading->url->n_places = 1;
 	return WEIR_OK;
@@ -323,7 +321,7 @@ static int read_path(struct reading *reading, struct part part)
 		name = (struct part){ part.at, find(reading, part, "/") };
 		if (name.at == name.end)
 			return refuse(reading, part.at,
-				      "the name of the primary is missing: redis+sentinel://host:26379/NAME");
+				      "missing name of the primary; use redis+sentinel://host:26379/NAME");
 		error = read_word(reading, name, reading->url->primary, WEIR__REDIS_WORD_SIZE);
 		if (error != WEIR_OK)
 			return error;
@@ -360,10 +358,11 @@ static int read_parts(struct reading *reading, struct part all)
 
 	path.end = find(reading, (struct part){ authority.end, all.end }, "?");
 	if (find(reading, (struct part){ sign < authority.end ? sign + 1 : authority.end, all.end }, "@") < all.end)
-		return refuse(reading, all.at,
-			      "in users, passwords and options / is written %2F, ? %3F, # %23, & %26 and @ %40");
+		return refuse(
+			reading, all.at,
+			"in users, passwords and options write / as %2F, ? as %3F, # as %23, & as %26 and @ as %40");
 	if (find(reading, all, "#") < all.end)
-		return refuse(reading, find(reading, all, "#"), "a # has no meaning here; within a word it is %23");
+		return refuse(reading, find(reading, all, "#"), "unexpected #; write it as %23");
 	error = read_authority(reading, authority);
 	if (error == WEIR_OK)
 		error = read_path(reading, path);
@@ -384,7 +383,7 @@ int weir__redis_url_read(const char *text, size_t length, struct weir__redis_url
 
 	if (scheme == NULL)
 		return refuse(&reading, 0,
-			      "a URL of Redis begins with redis://, rediss://, redis+sentinel://, rediss+sentinel://, "
+			      "unknown scheme; use redis://, rediss://, redis+sentinel://, rediss+sentinel://, "
 			      "redis+unix:// or unix://");
 	reading.is_tls = scheme->is_tls;
 	reading.is_unix = scheme->is_unix;

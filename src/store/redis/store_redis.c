@@ -76,7 +76,7 @@ static int wait_for_redis(struct weir_store *store, weir_ns at_most, struct weir
 		return WEIR_OK;
 	weir__redis_thread_info(redis->thread, &info);
 	return refuse(ret_message, WEIR_ERR_UNREACHABLE,
-		      *info.client.last_error ? info.client.last_error : "Redis has not answered yet");
+		      *info.client.last_error ? info.client.last_error : "Redis has not replied yet");
 }
 
 static void read_status(struct weir_store *store, struct weir__store_status *ret_status)
@@ -146,7 +146,7 @@ int weir__store_redis_new(const struct weir__redis_url *url, const struct weir_s
 
 	if (given->on_failure == WEIR_STORE_FAILURE_LOCAL)
 		return refuse(ret_message, WEIR_ERR_LIMIT,
-			      "on_failure: a local limit belongs to one limit: use weir_store_set_failure");
+			      "on_failure: a local limit is set for one limit: use weir_store_set_failure");
 	redis = calloc(1, sizeof(*redis));
 	if (redis == NULL)
 		return refuse(ret_message, WEIR_ERR_SYSTEM, "no memory for a store");

@@ -171,12 +171,12 @@ static int check_options(const struct weir_table_options *options, struct weir_m
 		return fail_number(ret_message, WEIR_ERR_TOO_LARGE, NULL, "arena_bytes of ", options->arena_bytes,
 				   ": at most ", SIZE_MAX / 4);
 	if (options->mode & ~0777u)
-		return fail(ret_message, WEIR_ERR_LIMIT, name, "a mode has permission bits only, 0777 at most");
+		return fail(ret_message, WEIR_ERR_LIMIT, name, "invalid mode; use permission bits only, at most 0777");
 	if (name && options->file)
-		return fail(ret_message, WEIR_ERR_LIMIT, name, "a table is in shared memory or in a file, not in both");
+		return fail(ret_message, WEIR_ERR_LIMIT, name, "shared and file are both set; use one of the two");
 	if (name && (*name == '\0' || *name == '.' || strchr(name, '/') || strlen(name) > WEIR_TABLE_NAME_MAX))
 		return fail(ret_message, WEIR_ERR_LIMIT, name,
-			    "a name has 1 to 63 bytes, no slash, and does not begin with a dot");
+			    "invalid name; use 1 to 63 bytes, no slash, and no dot at the start");
 	return WEIR_OK;
 }
 
@@ -268,7 +268,7 @@ static int check_room(const struct weir_table_options *options, struct weir_mess
 	weir__text_add(&why, room.where);
 	weir__text_add(&why, " has ");
 	weir__text_add_number(&why, room.bytes);
-	weir__text_add(&why, " left; make it smaller, or set overcommit if you know better");
+	weir__text_add(&why, " left; make it smaller, or set overcommit to skip this check");
 	return fail(ret_message, WEIR_ERR_TOO_LARGE, options->shared, words);
 }
 
@@ -279,15 +279,15 @@ int weir__region_check_size(const struct weir_table_options *options, struct wei
 
 	if ((options->shared || options->file) && options->size_bytes == 0)
 		return fail(ret_message, WEIR_ERR_NO_TABLE, options->shared,
-			    "there is no such table, and to make one it needs a size");
+			    "the table does not exist; to make it, set a size");
 	if (lines == 0)
 		return fail_number(
 			ret_message, WEIR_ERR_ROOM, options->shared, "a table of ", options->size_bytes,
-			" bytes: with so many limits, and its arena, it needs at least ",
+			" bytes is too small: with its limits and its arena it needs at least ",
 			round_up(least_bytes(limits_max, options->file) + options->arena_bytes, weir__memory_page()));
 	if (lines > UINT32_MAX || options->size_bytes > SIZE_MAX / 2)
 		return fail_number(ret_message, WEIR_ERR_TOO_LARGE, options->shared, "a table of ", options->size_bytes,
-				   " bytes: the most is 64 bytes times ", UINT32_MAX);
+				   " bytes is too large: the maximum is 64 bytes times ", UINT32_MAX);
 	return options->overcommit ? WEIR_OK : check_room(options, ret_message);
 }
 
@@ -319,35 +319,36 @@ int weir__region_check_header(const struct weir__region_header *header, size_t m
 	if (header->byte_order != BYTE_ORDER_MARK)
 		return fail(
 			ret_message, WEIR_ERR_REGION, name,
-			"the table is of a machine with another byte order; remove it, and one is made in which all keys start anew");
+			"the table is from a machine with another byte order; remove it, and a new table is made in which all keys are full");
 	if (header->version != VERSION)
 		return fail_number(
-			ret_message, WEIR_ERR_REGION, name, "the table is of version ", header->version,
-			"; remove it, and one is made in which all keys start anew: this Weir reads only version ",
+			ret_message, WEIR_ERR_REGION, name, "the table has version ", header->version,
+			"; remove it, and a new table is made in which all keys are full: this Weir reads only version ",
 			VERSION);
 	if (header->size_bytes != mapped)
 		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table was made with ", header->size_bytes,
-				   " bytes; remove it, and one is made in which all keys start anew: this one now has ",
+				   " bytes; remove it, and a new table is made in which all keys are full: it now has ",
 				   mapped);
 	if (header->stripes != STRIPES_ALL || header->limits_max == 0 || header->limits_max > limits_max_most ||
 	    header->arena_bytes > header->size_bytes || header->lines == 0 ||
 	    header->lines != lines_in(header->size_bytes, header->limits_max, header->arena_bytes, in_file) ||
 	    header->epoch > UINT64_MAX / 2 || header->check != weir__region_check_of(header))
-		return fail(ret_message, WEIR_ERR_REGION, name,
-			    "the table's header is damaged; remove it, and one is made in which all keys start anew");
+		return fail(
+			ret_message, WEIR_ERR_REGION, name,
+			"the table's header is damaged; remove it, and a new table is made in which all keys are full");
 	if (in_file != (options->file != NULL))
 		return fail(ret_message, WEIR_ERR_REGION, name,
-			    in_file ? "the table was made in a file, and is used by its path" :
-				      "the table was made in shared memory, and is used by its name");
+			    in_file ? "the table is in a file; open it by its path" :
+				      "the table is in shared memory; open it by its name");
 	if (options->size_bytes != 0 && options->size_bytes != header->size_bytes)
 		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table has ", header->size_bytes,
-				   " bytes; asked for were ", options->size_bytes);
+				   " bytes; requested were ", options->size_bytes);
 	if (options->limits_max != 0 && options->limits_max != header->limits_max)
 		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table has limits_max ", header->limits_max,
-				   "; asked for were ", options->limits_max);
+				   "; requested were ", options->limits_max);
 	if (options->arena_bytes != 0 && options->arena_bytes != header->arena_bytes)
 		return fail_number(ret_message, WEIR_ERR_REGION, name, "the table has arena_bytes ",
-				   header->arena_bytes, "; asked for were ", options->arena_bytes);
+				   header->arena_bytes, "; requested were ", options->arena_bytes);
 	return WEIR_OK;
 }
 
@@ -356,7 +357,7 @@ struct weir__region_refusal weir__region_refusal(int system_error)
 	switch (system_error) {
 	case ELOOP:
 		return (struct weir__region_refusal){
-			WEIR_ERR_FILE_TYPE, "a symbolic link, which is not followed; use the name of what it points to"
+			WEIR_ERR_FILE_TYPE, "a symbolic link, which is not followed; use the path that it points to"
 		};
 	case EISDIR:
 		return (struct weir__region_refusal){ WEIR_ERR_FILE_TYPE,
@@ -368,8 +369,7 @@ struct weir__region_refusal weir__region_refusal(int system_error)
 		return (struct weir__region_refusal){ WEIR_ERR_REGION, no_table };
 	case EPERM:
 		return (struct weir__region_refusal){
-			WEIR_ERR_REGION,
-			"it belongs to another user; ask for a mode with bits for others if that is meant"
+			WEIR_ERR_REGION, "it belongs to another user; to share it, set a mode with bits for others"
 		};
 	default:
 		return (struct weir__region_refusal){ WEIR_ERR_SYSTEM, NULL };
@@ -554,7 +554,7 @@ static int refuse_other_limit(const struct weir__region *region, struct weir__re
 	weir__text_add_quoted(&why, name, strlen(name));
 	weir__text_add(&why, " of ");
 	weir__text_add(&why, text);
-	weir__text_add(&why, "; weir_table_change_limit changes it");
+	weir__text_add(&why, "; use weir_table_change_limit to change it");
 	return WEIR_ERR_CHANGE;
 }
 

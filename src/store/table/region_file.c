@@ -125,7 +125,7 @@ static int attach(struct weir__region *region, const struct weir_table_options *
 	if (error == EAGAIN) {
 		errno = error;
 		error = fail(ret_message, WEIR_ERR_SYSTEM,
-			     "somebody else has been opening or closing it for seconds, and holds it locked");
+			     "another process has held its lock for seconds, while it opens or closes the table");
 	} else if (error != 0) {
 		error = fail_system(ret_message, error);
 	} else {
@@ -184,7 +184,7 @@ int weir__region_file_open(struct weir__region *region, const struct weir_table_
 {
 	const size_t length = strlen(options->file);
 	bool again = length > 0 && length <= WEIR__FILE_PATH_MAX;
-	int error = again ? WEIR_OK : fail(ret_message, WEIR_ERR_LIMIT, "a path has 1 to 4095 bytes");
+	int error = again ? WEIR_OK : fail(ret_message, WEIR_ERR_LIMIT, "invalid path; use 1 to 4095 bytes");
 
 	/* Other processes may create and remove it meanwhile, but the number of tries is limited. */
 	for (int i = 0; again && i < OPEN_TRIES; i++) {

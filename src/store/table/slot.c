@@ -129,7 +129,7 @@ static int refuse_duration(struct weir_message *ret_message, weir_ns most)
 	const weir_ns day = UINT64_C(86400000000000);
 	struct weir__text why = weir__text_of_message(ret_message, 0);
 
-	weir__text_add(&why, "in a table a used-up key is full again after at most ");
+	weir__text_add(&why, "in a table a used-up key must be full again after at most ");
 	weir__text_add_number(&why, most);
 	weir__text_add(&why, " ns: ");
 	weir__text_add_number(&why, most / day);
@@ -143,7 +143,7 @@ static int refuse_without_arena(struct weir_message *ret_message)
 
 	weir__text_add(
 		&why,
-		"a sliding_log, and a sliding_counter with segments, count all or more than 16383, is kept in the table's arena, and this table has none: make it with arena_bytes");
+		"a sliding_log, or a sliding_counter with segments, count all or a count above 16383, needs the table's arena, and this table has none: set arena_bytes");
 	return WEIR_ERR_NO_ARENA;
 }
 

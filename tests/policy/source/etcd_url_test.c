@@ -3,10 +3,10 @@
 
 #include "check.h"
 
-#define USE "behind the host is the key, as in etcd://127.0.0.1:2379/weir/policy"
-#define HOST "here is the host: a name, or an address, that of IPv6 in brackets"
-#define PORT "behind the host is its port, such as :2379, or nothing"
-#define USER "before @ are a user and a password, as user:password"
+#define USE "missing key; put it after the host, as in etcd://127.0.0.1:2379/weir/policy"
+#define HOST "expected a host: a name or an address, an IPv6 address in brackets"
+#define PORT "expected a port after the host, such as :2379, or nothing"
+#define USER "expected user:password before @"
 
 /* Right ones as "tls|user|password|places|key|ca|cert|key|verify". */
 static const struct {
@@ -31,7 +31,7 @@ static const struct {
 static const struct {
 	const char *url, *why;
 } wrongs[] = {
-	{ "http://h/k", "at 0: it begins with etcd:// or etcds://" },
+	{ "http://h/k", "at 0: wrong scheme; use etcd:// or etcds://" },
 	{ "etcd://", "at 7: " USE },
 	{ "etcd://h", "at 8: " USE },
 	{ "etcd://h/", "at 8: " USE },
@@ -47,20 +47,20 @@ static const struct {
 	{ "etcd://h:0/k", "at 8: " PORT },
 	{ "etcd://h:65536/k", "at 8: " PORT },
 	{ "etcd://h:1x/k", "at 8: " PORT },
-	{ "etcd://a,b,c,d,e,f,g,h,i/k", "at 23: one host too many: there are at most 8" },
+	{ "etcd://a,b,c,d,e,f,g,h,i/k", "at 23: too many hosts; use at most 8" },
 	{ "etcd://u@h/k", "at 7: " USER },
 	{ "etcd://:p@h/k", "at 7: " USER },
 	{ "etcd://u:@h/k", "at 7: " USER },
-	{ "etcd://h/a%2", "at 10: % is followed by two hexadecimal digits; % itself is %25" },
-	{ "etcd://h/a%zz", "at 10: % is followed by two hexadecimal digits; % itself is %25" },
-	{ "etcd://h/a%00", "at 10: there can be no NUL in it" },
-	{ "etcd://h/k?ca=a", "at 11: options are for TLS: etcds://" },
-	{ "etcds://h/k?ca", "at 12: an option is name=value, such as ca=FILE" },
-	{ "etcds://h/k?ca=", "at 12: an option is name=value, such as ca=FILE" },
-	{ "etcds://h/k?ca=a&so=b", "at 17: there is no such option; there are ca, cert, key and verify" },
-	{ "etcds://h/k?verify=no", "at 19: verify is none or full" },
-	{ "etcds://h/k?cert=a", "at 18: a certificate of a client needs both cert=FILE and key=FILE" },
-	{ "etcds://h/k?key=a", "at 17: a certificate of a client needs both cert=FILE and key=FILE" },
+	{ "etcd://h/a%2", "at 10: % must be followed by two hexadecimal digits; write % itself as %25" },
+	{ "etcd://h/a%zz", "at 10: % must be followed by two hexadecimal digits; write % itself as %25" },
+	{ "etcd://h/a%00", "at 10: it contains a NUL byte" },
+	{ "etcd://h/k?ca=a", "at 11: options need TLS; use etcds://" },
+	{ "etcds://h/k?ca", "at 12: expected an option as name=value, such as ca=FILE" },
+	{ "etcds://h/k?ca=", "at 12: expected an option as name=value, such as ca=FILE" },
+	{ "etcds://h/k?ca=a&so=b", "at 17: unknown option; use ca, cert, key or verify" },
+	{ "etcds://h/k?verify=no", "at 19: invalid verify; use none or full" },
+	{ "etcds://h/k?cert=a", "at 18: a client certificate needs both cert=FILE and key=FILE" },
+	{ "etcds://h/k?key=a", "at 17: a client certificate needs both cert=FILE and key=FILE" },
 };
 
 static const char *meaning_of(const char *text)

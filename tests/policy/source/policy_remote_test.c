@@ -52,14 +52,14 @@ static const struct {
 	{ "unix:///s?database=3&policy_key=k&pool=2", NULL },
 	{ "redis+sentinel://a:1,b:2/shop/3?policy_key=k", NULL },
 	{ "rediss://h?policy_key=k&ca=a&cert=b&key=c", NULL },
-	{ "etcd://h", "at 8: behind the host is the key" },
-	{ "redis://h", "the URL says under which key the policy is: ?policy_key=NAME" },
-	{ "redis://h?xpolicy_key=k", "the URL says under which key the policy is: ?policy_key=NAME" },
-	{ "redis://h?policy_key=", "policy_key is the name of a key, of 1 to 511 bytes" },
-	{ "redis://h?policy_key=%4", "% is followed by two hexadecimal digits; % itself is %25" },
-	{ "redis://h?policy_key=k&so=what", "there is no such option; there are prefix" },
-	{ "redis://h:99999?policy_key=k", "a port is a number" },
-	{ "consul://h/k", "there is no such source; use a path, etcd://HOST:PORT/KEY or redis://" },
+	{ "etcd://h", "at 8: missing key; put it after the host" },
+	{ "redis://h", "missing policy_key; add the key of the policy, ?policy_key=NAME" },
+	{ "redis://h?xpolicy_key=k", "missing policy_key; add the key of the policy, ?policy_key=NAME" },
+	{ "redis://h?policy_key=", "invalid policy_key; use the name of a key, 1 to 511 bytes" },
+	{ "redis://h?policy_key=%4", "% must be followed by two hexadecimal digits; write % itself as %25" },
+	{ "redis://h?policy_key=k&so=what", "unknown option; use prefix" },
+	{ "redis://h:99999?policy_key=k", "invalid port; use a number" },
+	{ "consul://h/k", "unknown source; use a path, etcd://HOST:PORT/KEY or redis://" },
 };
 
 static void wrong_ones_are_told(void)

@@ -278,7 +278,7 @@ ERRORS = [
     (("THROTTLE", "k", 0, 1, 60), "ERR Rate limit check failed: invalid rate limit parameters"),
     (("THROTTLE", "k", 1, 1, 60, -1), "ERR Rate limit check failed: negative quantity: -1"),
     (("WEIR.TAKE", "k"), "ERR wrong number of arguments for 'weir.take' command"),
-    (("WEIR.TAKE", "k", "3/s", "many"), "ERR a cost is a whole number, 0 to 9223372036854775807"),
+    (("WEIR.TAKE", "k", "3/s", "many"), "ERR invalid cost: use a whole number, 0 to 9223372036854775807"),
     (("SELECT", 9), "ERR DB index is out of range"),
     (("nonsense", "a"), "ERR unknown command 'nonsense', with args beginning with: 'a' "),
 ]
@@ -303,7 +303,7 @@ def answers_maps_if_asked(client):
     """Arrays in both protocols, unless the connection asks for maps."""
     asked = client.call("WEIR.REPLIES", "MAP")
     if client.protocol == 2:
-        assert is_refused_with(asked, "ERR RESP2 has no maps: send HELLO 3 before WEIR.REPLIES MAP"), asked
+        assert is_refused_with(asked, "ERR RESP2 does not support maps: send HELLO 3 before WEIR.REPLIES MAP"), asked
         return
     same(asked, b"OK")
     answer = named(client.call("WEIR.PEEK", "map", "5/1000day"))

@@ -306,20 +306,20 @@ static const struct {
 	const char *answers[4]; /* the last of them is wrong */
 	const char *error;
 } wrong_greetings[] = {
-	{ { "-WRONGPASS invalid username-password pair secret\r\n" }, "h:6379: HELLO is answered by the error WRONGPASS" },
-	{ { "-ERR max number of clients reached\r\n" }, "h:6379: it has as many clients as it may (maxclients)" },
-	{ { "-NOAUTH HELLO must be called\r\n" },                     "h:6379: HELLO is answered by the error NOAUTH" },
-	{ { "-NOPERM no\r\n", "+OK\r\n", "-ERR whatever\r\n" },        "h:6379: SELECT is answered by the error ERR whatever" },
-	{ { "+OK\r\n" },                                              "h:6379: HELLO is answered by what no Redis says" },
-	{ { HELLO_ANSWER, "-ERR DB index is out of range\r\n" },      "h:6379: SELECT is answered by the error ERR DB index is out of range" },
+	{ { "-WRONGPASS invalid username-password pair secret\r\n" }, "h:6379: HELLO failed with the error WRONGPASS" },
+	{ { "-ERR max number of clients reached\r\n" }, "h:6379: it has reached maxclients" },
+	{ { "-NOAUTH HELLO must be called\r\n" },                     "h:6379: HELLO failed with the error NOAUTH" },
+	{ { "-NOPERM no\r\n", "+OK\r\n", "-ERR whatever\r\n" },        "h:6379: SELECT failed with the error ERR whatever" },
+	{ { "+OK\r\n" },                                              "h:6379: unexpected reply to HELLO" },
+	{ { HELLO_ANSWER, "-ERR DB index is out of range\r\n" },      "h:6379: SELECT failed with the error ERR DB index is out of range" },
 	{ { HELLO_ANSWER, "+OK\r\n", REPLICA_ANSWER },                "h:6379: this is a replica; the primary is needed" },
 	{ { HELLO_ANSWER, "+OK\r\n", "*2\r\n$8\r\nsentinel\r\n*0\r\n" },
-	  "h:6379: this is a sentinel; write redis+sentinel:// to ask it for the primary" },
-	{ { HELLO_ANSWER, "+OK\r\n", "*0\r\n" },                      "h:6379: ROLE is answered by what no Redis says" },
+	  "h:6379: this is a sentinel; use redis+sentinel:// to find the primary" },
+	{ { HELLO_ANSWER, "+OK\r\n", "*0\r\n" },                      "h:6379: unexpected reply to ROLE" },
 	{ { HELLO_ANSWER, "+OK\r\n", PRIMARY_ANSWER, "-LOADING Redis is loading\r\n" },
-	  "h:6379: SCRIPT LOAD is answered by the error LOADING Redis is loading" },
-	{ { HELLO_ANSWER, "+OK\r\n", PRIMARY_ANSWER, "$2\r\nab\r\n" }, "h:6379: SCRIPT LOAD is answered by what no Redis says" },
-	{ { "HTTP/1.1 400 Bad Request\r\n\r\n" },                     "h:6379: no such type of reply" },
+	  "h:6379: SCRIPT LOAD failed with the error LOADING Redis is loading" },
+	{ { HELLO_ANSWER, "+OK\r\n", PRIMARY_ANSWER, "$2\r\nab\r\n" }, "h:6379: unexpected reply to SCRIPT LOAD" },
+	{ { "HTTP/1.1 400 Bad Request\r\n\r\n" },                     "h:6379: unknown type of reply" },
 };
 /* clang-format on */
 
@@ -681,7 +681,7 @@ static void what_was_not_asked_for_closes(void)
 	come_up();
 	hear(1, "+OK\r\n");
 	CHECK_TEXT(wishes(), "-1 +1 h:6379");
-	CHECK_TEXT(info().last_error, "h:6379: has answered what was not asked");
+	CHECK_TEXT(info().last_error, "h:6379: sent a reply without a request");
 	end();
 }
 
@@ -694,7 +694,7 @@ static void links_that_are_gone_are_not_listened_to(void)
 	weir__redis_client_opened(client, 1, now);
 	hear(1, "?");
 	CHECK_TEXT(said(1), "");
-	CHECK_TEXT(info().last_error, "h:6379: has answered what was not asked");
+	CHECK_TEXT(info().last_error, "h:6379: sent a reply without a request");
 	weir__redis_client_lost(client, 99, "no such link", now);
 	weir__redis_client_opened(client, 99, now);
 	hear(99, "+OK\r\n");
@@ -800,11 +800,11 @@ static void silence_opens_the_breaker(void)
 	CHECK_TEXT(said(1), "");
 	pass(MS(52));
 	CHECK_EQ(info().health, WEIR__REDIS_DOWN); /* by now the probe has failed, too */
-	CHECK_TEXT(info().last_error, "h:6379: answers too late");
+	CHECK_TEXT(info().last_error, "h:6379: replied too late");
 	CHECK(strncmp(said(1), "EVAL ", 5) == 0);
 	pass(MS(100));
 	CHECK_TEXT(wishes(), "-0 +0 h:6379"); /* 250 ms without an answer */
-	CHECK_TEXT(info().last_error, "h:6379: has answered nothing for 250 ms");
+	CHECK_TEXT(info().last_error, "h:6379: did not reply for 250 ms");
 	greet(0);
 	CHECK_EQ(info().health, WEIR__REDIS_PROBING);
 	ask(0, 1, MS(10));
@@ -907,7 +907,7 @@ static void a_refused_probe_keeps_it_open(void)
 	CHECK(strncmp(said(1), "EVAL ", 5) == 0);
 	hear(1, "-OOM command not allowed\r\n");
 	CHECK_EQ(info().health, WEIR__REDIS_DOWN);
-	CHECK_TEXT(info().last_error, "h:6379: its memory is full (maxmemory)");
+	CHECK_TEXT(info().last_error, "h:6379: it is out of memory (maxmemory)");
 	while (info().health == WEIR__REDIS_DOWN)
 		pass(MS(1));
 	CHECK(strncmp(said(0), "EVAL ", 5) == 0);

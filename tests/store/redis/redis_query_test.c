@@ -340,13 +340,13 @@ static const struct {
 	const char *url, *replies[2], *taken, *error; /* taken: empty if the query has failed */
 } refused[] = {
 	{ "redis://ann:secret@h", { "-WRONGPASS invalid pair ann secret\r\n" },   "WRONGPASS ",
-	  "h:6379: HELLO is answered by the error WRONGPASS" },
+	  "h:6379: HELLO failed with the error WRONGPASS" },
 	{ "redis://h/9",          { HELLO_REPLY, "-ERR index out of range\r\n" }, "ERR index out of range ",
-	  "h:6379: SELECT is answered by the error ERR index out of range" },
+	  "h:6379: SELECT failed with the error ERR index out of range" },
 	{ "redis://h",            { "+OK\r\n" },                                  "",
-	  "h:6379: HELLO is answered by what no Redis says" },
+	  "h:6379: unexpected reply to HELLO" },
 	{ "redis://h",            { "HTTP/1.1 400 Bad Request\r\n" },             "",
-	  "h:6379: no such type of reply" },
+	  "h:6379: unknown type of reply" },
 };
 /* clang-format on */
 
@@ -379,7 +379,7 @@ static void a_deadline_while_it_waits(void)
 	CHECK_EQ(query.state, WEIR__REDIS_QUERY_WAITS);
 	pass(MS(1));
 	CHECK_EQ(query.state, WEIR__REDIS_QUERY_HAS_FAILED);
-	CHECK_TEXT(last_error(), "h:6379: has not answered in time");
+	CHECK_TEXT(last_error(), "h:6379: did not reply in time");
 	CHECK_TEXT(wishes(), ""); /* the connection may still come about */
 	end();
 }
@@ -392,7 +392,7 @@ static void a_deadline_when_it_is_sent(void)
 	CHECK_TEXT(said(0), "GET key");
 	pass(MS(100));
 	CHECK_EQ(query.state, WEIR__REDIS_QUERY_HAS_FAILED);
-	CHECK_TEXT(last_error(), "h:6379: has not answered in time");
+	CHECK_TEXT(last_error(), "h:6379: did not reply in time");
 	CHECK_TEXT(wishes(), "-0 +0 h:6379");
 	end();
 }
@@ -406,7 +406,7 @@ static void a_command_that_has_no_room(void)
 	query = (struct weir__redis_query){ .words = &word, .n = 1, .deadline = WEIR_NEVER, .take = take };
 	weir__redis_query_send(client, &query, now);
 	CHECK_EQ(query.state, WEIR__REDIS_QUERY_HAS_FAILED);
-	CHECK_TEXT(last_error(), "h:6379: there is no room for the command");
+	CHECK_TEXT(last_error(), "h:6379: the command is too long");
 	send_get(MS(100));
 	CHECK_TEXT(said(0), "GET key");
 	end();
@@ -555,7 +555,7 @@ static void no_sentinel_knows_the_primary(void)
 	meet_sentinel();
 	hear(2, "*-1\r\n");
 	CHECK_EQ(query.state, WEIR__REDIS_QUERY_HAS_FAILED);
-	CHECK_TEXT(last_error(), "b:26379: the sentinel knows no primary of this name");
+	CHECK_TEXT(last_error(), "b:26379: the sentinel does not know a primary of this name");
 	end();
 }
 

@@ -283,10 +283,10 @@ static void gone_and_back(void)
 	use_plan("10/5000day fixed_window");
 	forget_lines();
 	open_ready_store("");
-	wait_to_be_told("Redis decides");
+	wait_to_be_told("Redis is connected");
 	CHECK_EQ(ask(WEIR__REDIS_TAKE, "a", 1, &verdict), WEIR__REDIS_JOB_DECIDED);
 	kill_server();
-	wait_to_be_told("Redis is gone: ");
+	wait_to_be_told("Redis is unreachable: ");
 	CHECK_EQ(ask(WEIR__REDIS_TAKE, "a", 1, &verdict), WEIR__REDIS_JOB_UNREACHED);
 	CHECK(info().client.health != WEIR__REDIS_UP);
 	defer("a", 1);
@@ -296,7 +296,7 @@ static void gone_and_back(void)
 	wait_to_be_told("Redis is back after ");
 	wait_for_payment(12);
 	wait_to_be_told(
-		"deferred charges are made: 11 units in Redis, 1 beyond what was left there, 0 uncertain, 0 dropped");
+		"deferred charges are done: 11 units in Redis, 1 beyond what was left there, 0 uncertain, 0 dropped");
 	CHECK_EQ(ask(WEIR__REDIS_PEEK, "a", 1, &verdict), WEIR__REDIS_JOB_DECIDED);
 	CHECK_EQ(verdict.remaining, 9); /* the new one knows nothing of the first take */
 	CHECK_EQ(ask(WEIR__REDIS_PEEK, "b", 1, &verdict), WEIR__REDIS_JOB_DECIDED);
@@ -373,12 +373,12 @@ static void lines_are_limited(void)
 	is.client.health = WEIR__REDIS_UP;
 	weir__redis_log_look(&log, &is, now += 60 * second);
 	CHECK_EQ(n_lines, 21);
-	CHECK(was_told("Redis is back after 60.000 s (80 lines before this were left out)"));
+	CHECK(was_told("Redis is back after 60.000 s (80 lines before this one were dropped)"));
 	is.client.failovers = 1;
 	is.client.anew = 3;
 	weir__redis_log_look(&log, &is, now);
-	CHECK(was_told("another primary"));
-	CHECK(was_told("3 keys began anew"));
+	CHECK(was_told("a new primary"));
+	CHECK(was_told("3 keys started over"));
 }
 
 TESTS(TEST(jobs_of_many_threads_are_each_done_once), TEST(what_is_owed_is_paid_in), TEST(gone_and_back),

@@ -152,7 +152,7 @@ static void what_cannot_be_made(void)
 	CHECK_EQ(weir_store_redis("http://localhost", NULL, &store, &why), WEIR_ERR_SYNTAX);
 	CHECK(strstr(why.text, "redis://") != NULL);
 	CHECK_EQ(weir_store_redis("redis://localhost", &local, &store, &why), WEIR_ERR_LIMIT);
-	CHECK_TEXT(why.text, "on_failure: a local limit belongs to one limit: use weir_store_set_failure");
+	CHECK_TEXT(why.text, "on_failure: a local limit is set for one limit: use weir_store_set_failure");
 	CHECK_EQ(weir_store_redis("redis://localhost",
 				  &(struct weir_store_options){ .limits_max = UINT32_MAX, .keys = 1 }, &store, &why),
 		 WEIR_ERR_TOO_LARGE);

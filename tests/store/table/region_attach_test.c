@@ -16,12 +16,12 @@ static void another_one_than_was_asked_for(void)
 	weir__region_close(&same);
 	options.size_bytes++;
 	check_refused(&options, WEIR_ERR_REGION,
-		      text_of("shared memory \"%s\": the table has %zu bytes; asked for were %zu", name,
+		      text_of("shared memory \"%s\": the table has %zu bytes; requested were %zu", name,
 			      options.size_bytes - page, options.size_bytes));
 	options.size_bytes -= page;
 	options.limits_max = 64;
 	check_refused(&options, WEIR_ERR_REGION,
-		      text_of("shared memory \"%s\": the table has limits_max 3; asked for were 64", name));
+		      text_of("shared memory \"%s\": the table has limits_max 3; requested were 64", name));
 	weir__region_close(&region);
 	clean_up();
 }
@@ -33,8 +33,8 @@ static void headers_that_are_refused(void)
 #define NO_TABLE "not a table of Weir; use another name, or remove it if it was one"
 #define DEVICE "a FIFO, socket or device, not a table; use another name"
 #define DIRECTORY "a directory, not a table; use another name"
-#define SYMLINK "a symbolic link, which is not followed; use the name of what it points to"
-#define ANEW "; remove it, and one is made in which all keys start anew"
+#define SYMLINK "a symbolic link, which is not followed; use the path that it points to"
+#define ANEW "; remove it, and a new table is made in which all keys are full"
 #define DAMAGED "the table's header is damaged" ANEW
 	enum { SIZE = 65536 }; /* for pages of up to as much */
 	static const struct {
@@ -44,16 +44,16 @@ static void headers_that_are_refused(void)
 	} rows[] = {
 		{ WORD(magic), 0, NO_TABLE },
 		{ WORD(magic), UINT64_C(0x0162617472696577), NO_TABLE }, /* "weirtab", but no NUL */
-		{ WORD(byte_order), 0x04030201, "the table is of a machine with another byte order" ANEW },
+		{ WORD(byte_order), 0x04030201, "the table is from a machine with another byte order" ANEW },
 		{ WORD(version), 0,
-		  "the table is of version 0; remove it, and one is made in which all keys start anew: this Weir reads only version 6" },
+		  "the table has version 0; remove it, and a new table is made in which all keys are full: this Weir reads only version 6" },
 		{ WORD(version), 5,
-		  "the table is of version 5; remove it, and one is made in which all keys start anew: this Weir reads only version 6" },
-		{ WORD(size_bytes), 0, "the table was made with 0 bytes" ANEW ": this one now has 65536" },
-		{ WORD(size_bytes), SIZE - 1, "the table was made with 65535 bytes" ANEW ": this one now has 65536" },
-		{ WORD(size_bytes), SIZE + 1, "the table was made with 65537 bytes" ANEW ": this one now has 65536" },
+		  "the table has version 5; remove it, and a new table is made in which all keys are full: this Weir reads only version 6" },
+		{ WORD(size_bytes), 0, "the table was made with 0 bytes" ANEW ": it now has 65536" },
+		{ WORD(size_bytes), SIZE - 1, "the table was made with 65535 bytes" ANEW ": it now has 65536" },
+		{ WORD(size_bytes), SIZE + 1, "the table was made with 65537 bytes" ANEW ": it now has 65536" },
 		{ WORD(size_bytes), UINT64_MAX,
-		  "the table was made with 18446744073709551615 bytes" ANEW ": this one now has 65536" },
+		  "the table was made with 18446744073709551615 bytes" ANEW ": it now has 65536" },
 		{ WORD(lines), 0, DAMAGED },
 		{ WORD(lines), 8, DAMAGED },
 		{ WORD(limits_max), 0, DAMAGED },
@@ -207,7 +207,7 @@ static void what_belongs_to_others(void)
 		if (!rows[i].is_trusted) {
 			check_refused(
 				&options, WEIR_ERR_REGION,
-				text_of("shared memory \"%s\": it belongs to another user; ask for a mode with bits for others if that is meant",
+				text_of("shared memory \"%s\": it belongs to another user; to share it, set a mode with bits for others",
 					name));
 		} else {
 			region = opened(&options);

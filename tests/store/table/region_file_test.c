@@ -194,7 +194,8 @@ static void nobody_waits_for_ever(void)
 	leave(table);
 	CHECK_EQ(weir_table_new(&options, &table, &why), WEIR_ERR_SYSTEM);
 	CHECK_EQ(errno, EAGAIN);
-	CHECK_TEXT(why.text, named("somebody else has been opening or closing it for seconds, and holds it locked"));
+	CHECK_TEXT(why.text,
+		   named("another process has held its lock for seconds, while it opens or closes the table"));
 	close(file);
 	weir_table_free(file_table(KEYS));
 	clean_up();
@@ -216,8 +217,8 @@ static void headers_that_are_refused(void)
 #define NO_TABLE "not a table of Weir; use another name, or remove it if it was one"
 #define DEVICE "a FIFO, socket or device, not a table; use another name"
 #define DIRECTORY "a directory, not a table; use another name"
-#define SYMLINK "a symbolic link, which is not followed; use the name of what it points to"
-#define ANEW "; remove it, and one is made in which all keys start anew"
+#define SYMLINK "a symbolic link, which is not followed; use the path that it points to"
+#define ANEW "; remove it, and a new table is made in which all keys are full"
 #define DAMAGED "the table's header is damaged" ANEW
 	static const struct {
 		size_t offset, size;
@@ -225,9 +226,9 @@ static void headers_that_are_refused(void)
 		const char *why;
 	} rows[] = {
 		{ WORD(magic), 0, NO_TABLE },
-		{ WORD(byte_order), 0x04030201, "the table is of a machine with another byte order" ANEW },
+		{ WORD(byte_order), 0x04030201, "the table is from a machine with another byte order" ANEW },
 		{ WORD(version), 1,
-		  "the table is of version 1; remove it, and one is made in which all keys start anew: this Weir reads only version 6" },
+		  "the table has version 1; remove it, and a new table is made in which all keys are full: this Weir reads only version 6" },
 		{ WORD(limits_max), 5, DAMAGED },
 		{ WORD(lines), 1 << 20, DAMAGED },
 		{ WORD(made_for), 0, DAMAGED },
@@ -267,14 +268,14 @@ static void another_size_is_refused(void)
 	leave(file_table(KEYS));
 	options.size_bytes += page;
 	check_refused(&options, WEIR_ERR_REGION,
-		      named("the table has %zu bytes; asked for were %zu", size, size + page));
+		      named("the table has %zu bytes; requested were %zu", size, size + page));
 	options.size_bytes = 0;
 	options.limits_max = 5;
-	check_refused(&options, WEIR_ERR_REGION, named("the table has limits_max 4; asked for were 5"));
+	check_refused(&options, WEIR_ERR_REGION, named("the table has limits_max 4; requested were 5"));
 	options.limits_max = 0;
 	CHECK_EQ(truncate(path, (off_t)(size - page)), 0);
 	check_refused(&options, WEIR_ERR_REGION,
-		      named("the table was made with %zu bytes" ANEW ": this one now has %zu", size, size - page));
+		      named("the table was made with %zu bytes" ANEW ": it now has %zu", size, size - page));
 	CHECK_EQ(truncate(path, 100), 0);
 	check_refused(&options, WEIR_ERR_REGION, named(NO_TABLE));
 	CHECK_EQ(truncate(path, 0), 0);
@@ -311,10 +312,10 @@ static void options_that_are_refused(void)
 
 	options.shared = "name";
 	check_refused(&options, WEIR_ERR_LIMIT,
-		      "shared memory \"name\": a table is in shared memory or in a file, not in both");
+		      "shared memory \"name\": shared and file are both set; use one of the two");
 	options.shared = NULL;
 	options.file = "";
-	check_refused(&options, WEIR_ERR_LIMIT, "file \"\": a path has 1 to 4095 bytes");
+	check_refused(&options, WEIR_ERR_LIMIT, "file \"\": invalid path; use 1 to 4095 bytes");
 	memset(long_path, 'a', sizeof(long_path));
 	long_path[sizeof(long_path) - 1] = '\0';
 	options.file = long_path;
@@ -322,7 +323,7 @@ static void options_that_are_refused(void)
 	options.file = "/there/is/no/such/folder";
 	check_refused(&options, WEIR_ERR_SYSTEM, "file \"/there/is/no/such/folder\": No such file or directory");
 	options = (struct weir_table_options){ .file = path };
-	check_refused(&options, WEIR_ERR_NO_TABLE, named("there is no such table, and to make one it needs a size"));
+	check_refused(&options, WEIR_ERR_NO_TABLE, named("the table does not exist; to make it, set a size"));
 	options.size_bytes = 4096;
 	CHECK_EQ(weir_table_new(&options, &(struct weir_table *){ NULL }, NULL), WEIR_ERR_ROOM);
 	CHECK_EQ(access(path, F_OK), -1);
@@ -364,9 +365,8 @@ static void other_users(void)
 	if (geteuid() == 0) {
 		CHECK_EQ(chown(path, 65534, 65534), 0);
 		options.mode = 0;
-		check_refused(
-			&options, WEIR_ERR_REGION,
-			named("it belongs to another user; ask for a mode with bits for others if that is meant"));
+		check_refused(&options, WEIR_ERR_REGION,
+			      named("it belongs to another user; to share it, set a mode with bits for others"));
 		options.mode = 0666;
 		weir_table_free(table_with(&options));
 	}

@@ -21,29 +21,32 @@ static void sizes_that_cannot_be(void)
 	weir__region_close(&region);
 	options.size_bytes = least - 1; /* cut to whole pages */
 	check_refused(&options, WEIR_ERR_ROOM,
-		      text_of("a table of %zu bytes: with so many limits, and its arena, it needs at least %zu",
+		      text_of("a table of %zu bytes is too small: with its limits and its arena it needs at least %zu",
 			      least - page, least));
 	options.size_bytes = 0;
-	check_refused(&options, WEIR_ERR_ROOM,
-		      text_of("a table of 0 bytes: with so many limits, and its arena, it needs at least %zu", least));
+	check_refused(
+		&options, WEIR_ERR_ROOM,
+		text_of("a table of 0 bytes is too small: with its limits and its arena it needs at least %zu", least));
 	options.limits_max = 0; /* 64 */
 	check_refused(&options, WEIR_ERR_ROOM,
-		      text_of("a table of 0 bytes: with so many limits, and its arena, it needs at least %zu",
+		      text_of("a table of 0 bytes is too small: with its limits and its arena it needs at least %zu",
 			      least_size(64)));
 	options.size_bytes = SIZE_MAX;
 	check_refused(&options, WEIR_ERR_TOO_LARGE,
-		      text_of("a table of %zu bytes: the most is 64 bytes times 4294967295", SIZE_MAX - page + 1));
+		      text_of("a table of %zu bytes is too large: the maximum is 64 bytes times 4294967295",
+			      SIZE_MAX - page + 1));
 	options.size_bytes = least_size(64) + ((size_t)1 << 32) * 64;
 	check_refused(&options, WEIR_ERR_TOO_LARGE,
-		      text_of("a table of %zu bytes: the most is 64 bytes times 4294967295", options.size_bytes));
+		      text_of("a table of %zu bytes is too large: the maximum is 64 bytes times 4294967295",
+			      options.size_bytes));
 	options = (struct weir_table_options){ .size_bytes = page, .shared = name };
 	check_refused(
 		&options, WEIR_ERR_ROOM,
-		text_of("shared memory \"%s\": a table of %zu bytes: with so many limits, and its arena, it needs at least %zu",
+		text_of("shared memory \"%s\": a table of %zu bytes is too small: with its limits and its arena it needs at least %zu",
 			name, page, least_size(64)));
 	options.size_bytes = 0;
 	check_refused(&options, WEIR_ERR_NO_TABLE,
-		      text_of("shared memory \"%s\": there is no such table, and to make one it needs a size", name));
+		      text_of("shared memory \"%s\": the table does not exist; to make it, set a size", name));
 }
 
 static void numbers_and_names_that_cannot_be(void)
@@ -65,11 +68,11 @@ static void numbers_and_names_that_cannot_be(void)
 	check_refused(&options, WEIR_ERR_TOO_LARGE, "limits_max of 1048577: at most 1048576");
 	options.limits_max = LIMITS;
 	options.mode = 01000;
-	check_refused(&options, WEIR_ERR_LIMIT, "a mode has permission bits only, 0777 at most");
+	check_refused(&options, WEIR_ERR_LIMIT, "invalid mode; use permission bits only, at most 0777");
 	options.mode = 0;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const char *const expected = text_of(
-			"shared memory \"%s%s\": a name has 1 to 63 bytes, no slash, and does not begin with a dot",
+			"shared memory \"%s%s\": invalid name; use 1 to 63 bytes, no slash, and no dot at the start",
 			names[i].shown, strlen(names[i].name) > 40 ? "..." : "");
 
 		options.shared = names[i].name;
@@ -287,7 +290,7 @@ static void what_does_not_fit_is_refused(void)
 		options.shared = names[i];
 		CHECK_EQ(weir__region_open(&region, &options, &message), WEIR_ERR_TOO_LARGE);
 		CHECK(strstr(message.text, "a table of 268435456000 bytes does not fit: the ") != NULL);
-		CHECK(strstr(message.text, " left; make it smaller, or set overcommit if you know better") != NULL);
+		CHECK(strstr(message.text, " left; make it smaller, or set overcommit to skip this check") != NULL);
 		CHECK(access(path, F_OK) != 0);
 	}
 	options = (struct weir_table_options){ .size_bytes = (size_t)250 << 30, .file = "no-such-table" };

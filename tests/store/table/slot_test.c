@@ -308,9 +308,9 @@ static void a_charged_bucket_is_the_charged_state_packed(void)
 
 #define COUNT_OF_RATE "in a table the count of a rate in lowest terms is at most 4294967295"
 #define COUNT_OR_BURST "in a table a count or burst is at most 268435455"
-#define SPAN "in a table a used-up key is full again after at most 576460632303423488 ns: 6671 whole days"
+#define SPAN "in a table a used-up key must be full again after at most 576460632303423488 ns: 6671 whole days"
 #define KIND                                                                                                           \
-	"a sliding_log, and a sliding_counter with segments, count all or more than 16383, is kept in the table's arena, and this table has none: make it with arena_bytes"
+	"a sliding_log, or a sliding_counter with segments, count all or a count above 16383, needs the table's arena, and this table has none: set arena_bytes"
 
 static const struct {
 	const char *limit;

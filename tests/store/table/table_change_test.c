@@ -512,8 +512,9 @@ static void all_decide_by_the_new_limit(void)
 	change_to(tables[0], limits[0], "5/day burst 7", MADE_AT);
 	CHECK_EQ(weir_table_add_limit_text(tables[1], "10/day burst 10", "10/day burst 10", &again, &why),
 		 WEIR_ERR_CHANGE);
-	CHECK_TEXT(why.text,
-		   "the table has a limit \"10/day burst 10\" of 5/day burst 7; weir_table_change_limit changes it");
+	CHECK_TEXT(
+		why.text,
+		"the table has a limit \"10/day burst 10\" of 5/day burst 7; use weir_table_change_limit to change it");
 	CHECK_EQ(weir_table_add_limit_text(tables[1], "10/day burst 10", "5/day burst 7", &again, &why), WEIR_OK);
 	CHECK(again == limits[1]);
 	weir_table_free(tables[0]);

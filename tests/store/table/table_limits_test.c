@@ -80,9 +80,9 @@ static void another_limit_of_that_name_is_refused(void)
 	add(tables[0], "a", "10/s leaky queue 5", WEIR_OK, "");
 	for (int i = 0; i < 2; i++) {
 		add(tables[i], "a", "10/s leaky queue 6", WEIR_ERR_CHANGE,
-		    "the table has a limit \"a\" of 10/s leaky queue 5; weir_table_change_limit changes it");
+		    "the table has a limit \"a\" of 10/s leaky queue 5; use weir_table_change_limit to change it");
 		add(tables[i], "a", "10/s", WEIR_ERR_CHANGE,
-		    "the table has a limit \"a\" of 10/s leaky queue 5; weir_table_change_limit changes it");
+		    "the table has a limit \"a\" of 10/s leaky queue 5; use weir_table_change_limit to change it");
 	}
 	CHECK_EQ(stats_of(tables[1], 0).limits, 1);
 	add(tables[1], "b", "10/s", WEIR_OK, "");
@@ -90,7 +90,7 @@ static void another_limit_of_that_name_is_refused(void)
 	add(tables[1], "c", "10/s", WEIR_ERR_FULL, "the table has 2 limits, and limits_max is 2");
 	add(tables[0], "b", "10/s", WEIR_OK, ""); /* finding one needs no room */
 	add(tables[0], "b", "11/s", WEIR_ERR_CHANGE,
-	    "the table has a limit \"b\" of 10/s; weir_table_change_limit changes it");
+	    "the table has a limit \"b\" of 10/s; use weir_table_change_limit to change it");
 	CHECK_EQ(stats_of(tables[0], 0).limits, 2);
 	CHECK_EQ(stats_of(tables[0], 0).limits_max, 2);
 	weir_table_free(tables[0]);
@@ -110,14 +110,14 @@ static void limits_and_names_that_cannot_be(void)
 		{ "012345678901234567890123456789012345678901234567890123456789012", "1/s", WEIR_OK, "" },
 		{ "any/byte but \xff controls: \xc2\xa0", "1/s", WEIR_OK, "" },
 		{ "new\nline", "1/s", WEIR_ERR_LIMIT,
-		  "a limit named \"new?line\": at 3: a name has no control characters" },
+		  "a limit named \"new?line\": at 3: a name must not contain control characters" },
 		{ "a", "1/fortnight", WEIR_ERR_SYNTAX,
 		  "at 2: \"fortnight\": unknown period; use ns, us, ms, s, min, hour, day or week, as in 10/30s" },
 		{ "a", "0/s", WEIR_ERR_LIMIT, "a count of 0: a rate needs 1 or more" },
 		{ "a", "268435456/s fixed_window", WEIR_ERR_MAXIMUM,
 		  "in a table a count or burst is at most 268435455" },
 		{ "a", "1/s sliding_log", WEIR_ERR_NO_ARENA,
-		  "a sliding_log, and a sliding_counter with segments, count all or more than 16383, is kept in the table's arena, and this table has none: make it with arena_bytes" },
+		  "a sliding_log, or a sliding_counter with segments, count all or a count above 16383, needs the table's arena, and this table has none: set arena_bytes" },
 	};
 	struct weir_table *const table = table_for(100, MADE_AT);
 	uint32_t added = 0;
@@ -145,9 +145,9 @@ static void limits_are_checked_without_a_table(void)
 		  "in a table the count of a rate in lowest terms is at most 4294967295" },
 		{ "4294967295/s fixed_window", WEIR_ERR_MAXIMUM, "in a table a count or burst is at most 268435455" },
 		{ "1/10000day", WEIR_ERR_MAXIMUM,
-		  "in a table a used-up key is full again after at most 576460632303423488 ns: 6671 whole days" },
+		  "in a table a used-up key must be full again after at most 576460632303423488 ns: 6671 whole days" },
 		{ "1/6000day sliding_log", WEIR_ERR_MAXIMUM,
-		  "in a table a used-up key is full again after at most 504403053265495552 ns: 5837 whole days" },
+		  "in a table a used-up key must be full again after at most 504403053265495552 ns: 5837 whole days" },
 	};
 	const struct weir_limit none = { .algorithm = WEIR_TOKEN_BUCKET };
 
@@ -173,7 +173,7 @@ static void a_limit_of_many_words(void)
 	limit = weir_table_limit_limit(add(table, "long", text, WEIR_OK, ""));
 	CHECK(limit.align_first && limit.count_all);
 	add(table, "long", "1/s", WEIR_ERR_CHANGE,
-	    "the table has a limit \"long\" of 268435455/576460632303423487ns fixed_window align first count all; weir_table_change_limit changes it");
+	    "the table has a limit \"long\" of 268435455/576460632303423487ns fixed_window align first count all; use weir_table_change_limit to change it");
 	weir_table_free(table);
 }
 
