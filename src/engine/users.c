@@ -147,14 +147,14 @@ bool weir__users_read_digest(const char *text, size_t length, unsigned char ret_
 const struct weir__user *weir__users_check(const struct weir__users *users, const char *name, size_t name_length,
 					   const void *password, size_t length)
 {
-	static const struct weir__user nobody; /* unknown users are compared with this, to take as long */
+	static const struct weir__user no_user; /* unknown users are compared with this, to take as long */
 	const struct weir__user *const user = weir__users_find(users, name, name_length);
 	unsigned char digest[WEIR__DIGEST_BYTES];
 	bool is_right;
 
 	if (length > WEIR__PASSWORD_MAX || !weir__users_digest(password, length, digest))
 		return NULL;
-	is_right = CRYPTO_memcmp(digest, user ? user->digest : nobody.digest, sizeof(digest)) == 0;
+	is_right = CRYPTO_memcmp(digest, user ? user->digest : no_user.digest, sizeof(digest)) == 0;
 	weir__memory_wipe(digest, sizeof(digest));
 	return is_right && user && user->has_password ? user : NULL;
 }

@@ -248,12 +248,12 @@ bool weir__http_client_address(const struct weir__http_call *call, struct weir__
 
 static void add_client(const struct weir__http_call *call, struct original *original, char text[WEIR__ADDRESS_TEXT])
 {
-	static const struct weir__proxies nobody;
+	static const struct weir__proxies none;
 	const struct weir__settings *const settings = call->context->settings;
 	const struct weir__caller caller = caller_of(call->socket);
 	struct weir__address client;
 
-	if (!weir__forwarded_client(settings ? &settings->trusted_proxies : &nobody, &caller, original->chain,
+	if (!weir__forwarded_client(settings ? &settings->trusted_proxies : &none, &caller, original->chain,
 				    original->n_chain, &client))
 		return;
 	weir__address_write(&client, text);
