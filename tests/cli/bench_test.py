@@ -122,7 +122,7 @@ def what_cannot_be_measured_is_told():
         nobody = "127.0.0.1:%d" % taken.getsockname()[1]
     for code, words, *arguments in (
             (3, f"{nobody}: no server at this address: start one with `weir serve`", "resp", "--at", nobody),
-            (2, "use weir bench resp"), (2, "unknown command \"grpc\"", "grpc"), (2, "what?", "--json"),
+            (2, "use weir bench resp"), (2, "unknown command \"grpc\"", "grpc"), (2, "missing argument", "--json"),
             (2, "other machines can reach this address", "resp", "--at", "192.0.2.1:6380"),
             (2, "other machines can reach this address", "resp", "--at", "nowhere"),
             (3, "invalid address", "resp", "--yes-remote", "--at", "nowhere"),

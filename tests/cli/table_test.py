@@ -171,7 +171,7 @@ def times_of_replays():
         with Table(made_at=made_at) as table:
             told, people = read("info", table.name), rows(good("info", table.name))
             assert told["made_at"] == ("2001-09-09T01:46:40.000000000Z" if known else None), told
-            assert people["made at"] == (told["made_at"] or "not known"), people
+            assert people["made at"] == (told["made_at"] or "unknown"), people
             assert people["good until"] == told["good_until"] + ": the clock stands still", people
             table.limit(b"l", "1/s")
             table.take(b"k", 1)
@@ -247,7 +247,7 @@ def reset_forgets():
         assert people["forgotten"] == '"alice" under "per user": 100/day burst 20', people
         assert people["used"] == "3 of 20" and ", in 4" in people["until"], people
         assert not read("get", table.name, "per user", "alice")["stored"]
-        refused(1, 'nothing is stored of "alice" under "per user": it is as new',
+        refused(1, 'nothing is stored for "alice" under "per user": the key is full',
                 "reset", table.name, "per user", "alice")
         refused(1, "nothing is stored", "reset", table.name, "per user", "alice", "--json")
         told = read("reset", table.name, "per tenant", "61636d65", "--hex")
@@ -511,7 +511,7 @@ def other_users():
             if may:
                 assert done.returncode == 0 and f"mode {mode:04o}" in done.stdout, done
             else:
-                assert done.returncode == 2 and "Permission denied; be its owner" in done.stderr, done
+                assert done.returncode == 2 and "Permission denied; you need to be its owner" in done.stderr, done
         os.chmod(table.path, 0o600)
         done = subprocess.run([mine, "table", "list", "--json"], user=NOBODY, group=NOBODY, extra_groups=[],
                               capture_output=True, check=True)
