@@ -222,12 +222,17 @@ static uint32_t count_local(const struct weir_policy *policy)
 	return n;
 }
 
+static uint32_t count_overrides(const struct weir_policy *policy)
+{
+	return weir_policy_plans(policy) - weir_policy_limits(policy) - count_local(policy);
+}
+
 static bool print_good(struct check *check, const struct checked *checked)
 {
 	const uint32_t local = count_local(checked->policy);
 
-	printf("%s: OK: limits: %u, with overrides: %u", checked->path, weir_policy_limits(checked->policy),
-	       weir_policy_plans(checked->policy) - local);
+	printf("%s: OK: limits: %u, overrides: %u", checked->path, weir_policy_limits(checked->policy),
+	       count_overrides(checked->policy));
 	if (local > 0)
 		printf(", if a store fails: %u", local);
 	if (weir__policy_denies_unmatched(checked->policy))
@@ -249,11 +254,9 @@ static bool print_file(struct check *check, const struct checked *checked)
 	if (checked->apart[0])
 		weir__json_text(json, "policy", checked->apart);
 	if (is_good) {
-		const uint32_t local = count_local(checked->policy);
-
 		weir__json_number(json, "limits", weir_policy_limits(checked->policy));
-		weir__json_number(json, "with_overrides", weir_policy_plans(checked->policy) - local);
-		weir__json_number(json, "if_a_store_fails", local);
+		weir__json_number(json, "overrides", count_overrides(checked->policy));
+		weir__json_number(json, "if_a_store_fails", count_local(checked->policy));
 		weir__json_text(json, "unmatched", weir__policy_denies_unmatched(checked->policy) ? "deny" : "allow");
 		if (check->old)
 			is_good = compare(check, checked->policy);

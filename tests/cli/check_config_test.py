@@ -42,7 +42,7 @@ class CheckConfig(unittest.TestCase):
                               (os.path.join(self.folder, "policy.yaml"), os.path.join(self.folder, "policy.yaml"))):
             self.write("settings.yaml", f"keys: 1000\npolicy: {policy}\n")
             self.assertEqual(self.check("settings.yaml"),
-                             (0, f"settings.yaml: OK: limits: 1, with overrides: 1, of the policy {shown}\n", ""))
+                             (0, f"settings.yaml: OK: limits: 1, overrides: 0, of the policy {shown}\n", ""))
         for policy in ("policy.yaml", "folder/a.yaml"):
             self.write(policy, WRONG)
             self.write("settings.yaml", f"keys: 1000\npolicy: {os.path.dirname(policy) or policy}\n")
@@ -79,7 +79,7 @@ class CheckConfig(unittest.TestCase):
             self.assertIn("settings.yaml: OK", out)
 
     def test_standard_input(self):
-        self.assertEqual(self.check("-", text=GOOD), (0, "-: OK: limits: 1, with overrides: 1\n", ""))
+        self.assertEqual(self.check("-", text=GOOD), (0, "-: OK: limits: 1, overrides: 0\n", ""))
         code, out, err = self.check("-", text=WRONG)
         self.assertEqual((code, out), (1, ""))
         self.assertIn("-:3:14: limit '5/fortnight'", err)
@@ -91,6 +91,7 @@ class CheckConfig(unittest.TestCase):
         code, out, err = self.check("--json", "good.yaml", "wrong.yaml", "none.yaml", "-", text="keys: many\n")
         self.assertEqual((code, err), (1, ""))
         got = json.loads(out)
+        self.assertEqual((got["files"][0]["limits"], got["files"][0]["overrides"]), (1, 0))
         self.assertEqual([(file["file"], file["is_good"]) for file in got["files"]],
                          [("good.yaml", True), ("wrong.yaml", False), ("none.yaml", False), ("-", False)])
         self.assertEqual(got["files"][0]["limits"], 1)

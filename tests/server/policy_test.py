@@ -664,7 +664,7 @@ def check_config_checks_both():
             return subprocess.run([WEIR, "check-config", path], capture_output=True, text=True, timeout=TIMEOUT_S,
                                   check=False)
         done = check("keys: 5m\n" + EXAMPLE)
-        assert done.returncode == 0 and done.stdout == f"{path}: OK: limits: 4, with overrides: 5\n", done
+        assert done.returncode == 0 and done.stdout == f"{path}: OK: limits: 4, overrides: 1\n", done
         assert check("keys: 5m\n").returncode == 0
         done = check("plans: 7\n" + EXAMPLE)
         assert done.returncode == 0 and done.stderr == "weir serve: warning: the setting plans is now named limits_max\n", done
@@ -699,7 +699,7 @@ def check_config_says_what_becomes_of_keys():
             return subprocess.run([WEIR, "check-config", *words], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         write(paths[0], one_limit("5/4000day fixed_window") + "  - {name: b, limit: 5/s}\n  - {name: c, limit: 5/s}\n  - {name: d, limit: 5/s}\n")
         write(paths[1], "keys: 5m\n" + one_limit("5/5000day fixed_window") + "  - {name: b, limit: 6/s}\n  - {name: c, limit: 5/s}\n  - {name: e, limit: 5/s}\n")
-        wanted = (f"{paths[1]}: OK: limits: 4, with overrides: 4\nif it replaces {paths[0]}:\n  {ANEW}\n"
+        wanted = (f"{paths[1]}: OK: limits: 4, overrides: 0\nif it replaces {paths[0]}:\n  {ANEW}\n"
                   "  b: converted, keys keep their usage: 6/s, before 5/s\n  c: kept: 5/s\n  e: new: 5/s\n  d: removed: 5/s\n"
                   "  kept: 1, converted: 1, anew: 1, new: 1, removed: 1\n")
         for words in (("--against", paths[0], paths[1]), (paths[1], "--against", paths[0])):
@@ -707,7 +707,7 @@ def check_config_says_what_becomes_of_keys():
             assert (done.returncode, done.stdout, done.stderr) == (0, wanted, ""), done
         write(paths[0], one_limit("5/s"))
         write(paths[1], "unmatched: deny\n" + one_limit("5/s"))
-        assert check("--against", *paths).stdout == (f"{paths[1]}: OK: limits: 1, with overrides: 1, unmatched: deny\nif it replaces {paths[0]}:\n"
+        assert check("--against", *paths).stdout == (f"{paths[1]}: OK: limits: 1, overrides: 0, unmatched: deny\nif it replaces {paths[0]}:\n"
                                                      "  per-user: kept: 5/s\n  requests that no limit applies to: denied, before allowed\n"
                                                      "  kept: 1, converted: 0, anew: 0, new: 0, removed: 0\n")
         assert "  requests that no limit applies to: allowed, before denied\n" in check("--against", paths[1], paths[0]).stdout
@@ -717,7 +717,7 @@ def check_config_says_what_becomes_of_keys():
         write(paths[0], one_limit("5/fortnight"))
         done = check("--against", paths[0], paths[1])
         assert done.returncode == 1 and f"{paths[0]}:" in done.stderr and f"--against {paths[0]}: it has errors" in done.stderr, done
-        assert done.stdout == f"{paths[1]}: OK: limits: 4, with overrides: 4\n", done
+        assert done.stdout == f"{paths[1]}: OK: limits: 4, overrides: 0\n", done
         done = check("--against", paths[1], paths[0])
         assert done.returncode == 1 and "--against" not in done.stderr and f"{paths[0]}:" in done.stderr, done
 
