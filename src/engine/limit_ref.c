@@ -28,6 +28,20 @@ bool weir__limit_ref_read_text(const char *text, size_t length, struct weir_limi
 	return weir_limit_parse(text, length, ret_limit, &ret_refusal->why) == WEIR_OK;
 }
 
+/* The name of a limit of the policy without its @ is a frequent mistake. */
+static bool read_text_or_hint(const struct weir__context *context, const char *text, size_t length,
+			      struct weir_limit *ret_limit, struct weir__refusal *ret_refusal)
+{
+	const int shown = length < 64 ? (int)length : 64;
+
+	if (weir__limit_ref_read_text(text, length, ret_limit, ret_refusal))
+		return true;
+	if (context->guard && weir__guard_limit(context->guard, text, length))
+		(void)snprintf(ret_refusal->why.text, sizeof(ret_refusal->why.text),
+			       "\"%.*s\" is a limit of the policy: write @%.*s", shown, text, shown, text);
+	return false;
+}
+
 static bool refuse_name(const struct weir__context *context, const char *name, size_t length,
 			struct weir__refusal *ret_refusal)
 {
@@ -92,7 +106,7 @@ bool weir__limit_ref_read(struct weir__context *context, const struct weir__clie
 	*ret_ref = (struct weir__limit_ref){ .key = key, .key_length = key_length };
 	if (!(weir__limit_ref_is_named(text, length) ?
 		      read_named(context, text + 1, length - 1, ret_ref, ret_refusal) :
-		      weir__limit_ref_read_text(text, length, &ret_ref->limit, ret_refusal)))
+		      read_text_or_hint(context, text, length, &ret_ref->limit, ret_refusal)))
 		return false;
 	return weir__limit_ref_add_prefix(context, client, &ret_ref->key, &ret_ref->key_length, ret_refusal);
 }

@@ -166,6 +166,7 @@ def limits_have_names():
         assert client.ask("WEIR.INSPECT", "a", "@per-user")["text"] == "10/day"
         assert client.ask("WEIR.RESET", "a", "@per-user") == 1
         assert client.refusal("WEIR.TAKE", "a", "@other") == "NOLIMIT the policy has no limit named @other"
+        assert client.refusal("WEIR.TAKE", "a", "per-user") == 'ERR the limit: "per-user" is a limit of the policy: write @per-user'
         assert client.refusal("WEIR.TAKE", "a", "@").startswith("NOLIMIT ")
         assert client.refusal("WEIR.TAKE", "a", "@" + 5000 * "x").startswith("NOLIMIT ")
 
