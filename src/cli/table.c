@@ -204,7 +204,9 @@ static int open_table(const char *name, struct weir_table **ret_table)
 		if (is_file(name))
 			complain("file not found: ", name, "");
 		else
-			complain("unknown shared table ", name, "; weir table list shows all tables");
+			complain("unknown shared table ", name,
+				 access(name, F_OK) == 0 ? "; for the file of this name, write ./ before it" :
+							   "; weir table list shows all tables");
 		return NOT_FOUND;
 	}
 	may_not = error == WEIR_ERR_SYSTEM && errno == EACCES;

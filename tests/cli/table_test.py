@@ -261,6 +261,9 @@ def what_is_not_there():
     for arguments in (["info"], ["info", "--json"], ["get", "l", "k"], ["reset", "l", "k"]):
         refused(1, f'unknown shared table "{name.decode()}"', arguments[0], name, *arguments[1:])
         assert not os.path.exists(FOLDER + name), f"{arguments} made a table"
+    with tempfile.TemporaryDirectory() as folder:
+        open(os.path.join(folder, "limits"), "w").close()
+        refused(1, "for the file of this name, write ./ before it", "info", "limits", cwd=folder)
     with shop() as table:
         for command in ("get", "reset"):
             refused(1, ' has no limit "per usr"; it has "per ', command, table.name, "per usr", "alice")
