@@ -267,16 +267,16 @@ static void say_unmatched(struct weir__http_call *call, const struct weir__http_
 	end_denied(call, decision);
 }
 
-/* 503, since the denial is not due to the client: its usage is unknown. */
+/* 503, since the denial is not due to the client: its usage is unknown. decided_by may be another limit, which denies
+ * for longer. */
 static void say_closed(struct weir__http_call *call, const struct weir__http_decision *decision)
 {
 	const struct weir_guard_answer *const answer = decision->answer;
 	struct weir__http_reply *const reply = call->reply;
 
-	WEIR__REPLY_ADD(reply, "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,"
-			       "\"detail\":\"the store does not reply, and the limit ");
-	weir__reply_add_escaped(reply, answer->decided_by, strlen(answer->decided_by));
-	WEIR__REPLY_ADD(reply, " fails closed; retry in ");
+	WEIR__REPLY_ADD(reply,
+			"{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,"
+			"\"detail\":\"the store does not reply, and a limit that applies fails closed; retry in ");
 	weir__reply_add_number(reply, seconds_up(answer->verdict.retry_after));
 	WEIR__REPLY_ADD(reply, " s\",");
 	weir__http_add_answer(reply, answer, reveals_all(call, decision));
