@@ -173,8 +173,6 @@ class Shell:
 
     def run(self, command, where):
         """(output, exit status, faults) of a command"""
-        if self.process.poll() is not None:
-            return "", 0, [f"{where}: the shell of this page has ended before"]
         line = f"eval {shlex.quote(in_this_run(command))} </dev/null\nprintf '\\n{self.END} %d\\n' $?\n"
         self.process.stdin.write(line.encode())
         self.process.stdin.flush()
@@ -191,6 +189,9 @@ class Shell:
         if status >= 126:
             return text, status, [f"{where}: {command}: ended with status {status}\n{text}"]
         return text, status, []
+
+    def has_ended(self):
+        return self.process.poll() is not None
 
     def where(self):
         return os.readlink(f"/proc/{self.process.pid}/cwd")
@@ -345,6 +346,9 @@ def run_page(page, library, environment, tally):
     shell = Shell(environment, folder_like_root(place))
     try:
         for block in found:
+            if shell.has_ended():
+                tally.faults.append(f"{block.at()}: the shell of this page has ended before")
+                break
             if block.language == "needs":
                 if shell.run(block.mark[1], block.at())[1]:
                     tally.cut.append(f"{page} needs {block.mark[1]}")
