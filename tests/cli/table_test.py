@@ -609,5 +609,5 @@ def main():
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    WEIR, MAKER = sys.argv[1:]
+    WEIR, MAKER = map(os.path.abspath, sys.argv[1:])
     sys.exit(main())
