@@ -21,9 +21,9 @@ void weir__audit_end(struct weir__log_line *line, struct weir__log *log, const c
 	weir__log_end(line, log);
 }
 
-void weir__audit_policy(struct weir__log *log, uint64_t limits, uint64_t anew, const char *fault)
+void weir__audit_policy(struct weir__log *log, const char *source, uint64_t limits, uint64_t anew, const char *fault)
 {
-	const struct weir__audit_who nobody = weir__audit_system("file");
+	const struct weir__audit_who nobody = weir__audit_system(source);
 	struct weir__log_line line;
 
 	weir__audit_begin(&line, log, &nobody, "policy_reloaded");

@@ -12,7 +12,7 @@ enum { WEIR__AUDIT_USER = 64, WEIR__AUDIT_PEER = 64 };
 struct weir__audit_who {
 	char user[WEIR__AUDIT_USER]; /* "-" without a user */
 	char peer[WEIR__AUDIT_PEER]; /* an address, unix, or - */
-	const char *by;              /* resp, http, file or signal */
+	const char *by;              /* resp, http, file, signal, or the URL of a policy */
 };
 
 /* For a change that no client made: a file changed, or a signal arrived. */
@@ -25,8 +25,8 @@ void weir__audit_begin(struct weir__log_line *line, const struct weir__log *log,
 /* `why_not` is NULL if the change was made. */
 void weir__audit_end(struct weir__log_line *line, struct weir__log *log, const char *why_not);
 
-/* Logs that the policy was reloaded and now has this many limits, and how many of them have keys that start over. A
- * non-empty fault means that the file is invalid and nothing has changed. */
-void weir__audit_policy(struct weir__log *log, uint64_t limits, uint64_t anew, const char *fault);
+/* Logs that the policy was reloaded from `source` and now has this many limits, and how many of them have keys that
+ * start over. A non-empty fault means that the policy is invalid and nothing has changed. */
+void weir__audit_policy(struct weir__log *log, const char *source, uint64_t limits, uint64_t anew, const char *fault);
 
 #endif

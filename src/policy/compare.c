@@ -278,6 +278,6 @@ void weir__policy_difference_write(const struct weir__policy_difference *differe
 	}
 	if (difference->rows > 0)
 		(void)snprintf(ret_text + length, size - (size_t)length,
-			       "; keys of %" PRIu64 " CSV rows start over, because the limit of the row changed",
-			       difference->rows);
+			       "; keys of %" PRIu64 " CSV row%s start over, because the limit of the row changed",
+			       difference->rows, difference->rows == 1 ? "" : "s");
 }

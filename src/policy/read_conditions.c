@@ -9,6 +9,25 @@
  *     name: {prefix: 'a*'}           begins with these bytes */
 #include "policy/read.h"
 
+/* Suggests the network without these bits, unless it is an IPv4-mapped one with a prefix too short for IPv4. */
+static void refuse_host_bits(const struct weir__policy_reading *reading, const struct weir__node *word,
+			     const struct weir__network *network)
+{
+	const bool is_mapped = !network->address.is_v6 && memchr(word->text.at, ':', word->text.n);
+	const struct weir__address masked = weir__address_mask(&network->address, network->bits);
+	char text[WEIR__ADDRESS_TEXT];
+
+	weir__address_write(&masked, text);
+	if (is_mapped)
+		weir__diagnostics_add(reading->diagnostics, word->at,
+				      "'%s' has bits set beyond its prefix length; use a network such as 10.1.0.0/16",
+				      word->text.at);
+	else
+		weir__diagnostics_add(reading->diagnostics, word->at,
+				      "'%s' has bits set beyond its prefix length; use %s/%u for the network",
+				      word->text.at, text, network->bits);
+}
+
 /* Reads one pattern, according to the attribute's type. */
 static bool read_pattern(const struct weir__policy_reading *reading, const struct weir__attribute *attribute,
 			 const struct weir__node *node, enum weir__pattern_kind kind, struct weir__pattern *ret_pattern)
@@ -30,12 +49,13 @@ static bool read_pattern(const struct weir__policy_reading *reading, const struc
 			ret_pattern->kind = WEIR__PATTERN_NETWORK;
 			return true;
 		}
-		weir__diagnostics_add(
-			reading->diagnostics, word->at,
-			has_host_bits ?
-				"'%s' has bits set beyond its prefix length; use a network such as 10.1.0.0/16" :
+		if (has_host_bits)
+			refuse_host_bits(reading, word, &ret_pattern->network);
+		else
+			weir__diagnostics_add(
+				reading->diagnostics, word->at,
 				"'%s' is neither an address nor a network; use one such as 192.0.2.1 or 2001:db8::/32",
-			word->text.at);
+				word->text.at);
 		return false;
 	}
 	if (kind == WEIR__PATTERN_GLOB && memchr(word->text.at, '*', word->text.n) == NULL)

@@ -510,6 +510,12 @@ static void note_good(struct weir__policy_loader *loader, bool is_change)
 	loader->wrong = 0;
 }
 
+/* For audit lines: a URL without its password, or "file". */
+static const char *name_of_source(const struct weir__policy_loader *loader)
+{
+	return loader->source->name ? loader->source->name : "file";
+}
+
 /* Does not report the same errors again, for example when something else in the directory changed. */
 static void note_wrong(struct weir__policy_loader *loader, struct report *report,
 		       const struct weir__diagnostics *diagnostics)
@@ -519,7 +525,7 @@ static void note_wrong(struct weir__policy_loader *loader, struct report *report
 	loader->wrong = report->hash;
 	fputs("weir serve: the new policy has errors; keeping the current policy:\n", loader->errors);
 	print_report(report, diagnostics, loader->errors);
-	weir__audit_policy(loader->log, weir__guard_limits(loader->guard), 0, report->first);
+	weir__audit_policy(loader->log, name_of_source(loader), weir__guard_limits(loader->guard), 0, report->first);
 	(void)pthread_mutex_lock(&loader->lock);
 	loader->info.failures++;
 	memcpy(loader->info.last_error, report->first, sizeof(report->first));
@@ -643,7 +649,7 @@ static bool change(struct weir__policy_loader *loader, const struct weir__policy
 	weir__policy_forget(&loader->current);
 	loader->current = identity;
 	loader->is_put = false;
-	weir__audit_policy(loader->log, weir__guard_limits(loader->guard), anew.n, "");
+	weir__audit_policy(loader->log, name_of_source(loader), weir__guard_limits(loader->guard), anew.n, "");
 	show(loader, version);
 	keep_copy(loader, version);
 	if (loader->has_settings)

@@ -176,9 +176,9 @@ static void rows_with_another_limit_are_counted(void)
 		(void)snprintf(
 			expected, sizeof(expected),
 			files[i].n > 0 ?
-				"a: kept: 1/s; keys of %u CSV rows start over, because the limit of the row changed\n" :
+				"a: kept: 1/s; keys of %u CSV row%s start over, because the limit of the row changed\n" :
 				"a: kept: 1/s\n",
-			files[i].n);
+			files[i].n, files[i].n == 1 ? "" : "s");
 		if (strncmp(found, expected, strlen(expected)) != 0)
 			check_fail(__FILE__, __LINE__, found);
 	}

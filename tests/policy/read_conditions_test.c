@@ -38,7 +38,7 @@ static void mistakes(void)
 		{ "limits: [{name: a, limit: 1/s, match: {ip: local}}]",
 		  "p.yaml:1:44: 'local' is neither an address nor a network; use one such as 192.0.2.1 or 2001:db8::/32\n" },
 		{ "limits: [{name: a, limit: 1/s, match: {ip: 192.0.2.1/24}}]",
-		  "p.yaml:1:44: '192.0.2.1/24' has bits set beyond its prefix length; use a network such as 10.1.0.0/16\n" },
+		  "p.yaml:1:44: '192.0.2.1/24' has bits set beyond its prefix length; use 192.0.2.0/24 for the network\n" },
 		{ "limits: [{name: a, limit: 1/s, match: {path: {is: '/a?b'}}}]",
 		  "p.yaml:1:51: path '/a?b' contains '?'; leave out the query\n" },
 		{ "limits: [{name: a, limit: 1/s, match: {plan: {not: []}}}]",

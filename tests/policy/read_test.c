@@ -33,7 +33,7 @@ static void mistakes_are_all_told(void)
 		"p.yaml:2:11: invalid name 'a b'; use 1 to 40 letters, digits and -_./:\n"
 		"p.yaml:3:16: limit '100/fortnight': at 4: \"fortnight\": unknown period; use ns, us, ms, s, min, hour, day or week, as in 10/30s\n"
 		"p.yaml:7:11: unknown mode 'on'; use enforce, shadow or off\n"
-		"p.yaml:9:17: '10.0.0.1/8' has bits set beyond its prefix length; use a network such as 10.1.0.0/16\n"
+		"p.yaml:9:17: '10.0.0.1/8' has bits set beyond its prefix length; use 10.0.0.0/8 for the network\n"
 		"p.yaml:9:35: path '/a?b' contains '?'; leave out the query\n"
 		"p.yaml:9:47: empty list: this condition can never match\n"
 		"p.yaml:8:11: a part of a key needs an attribute; use {attribute: ip, ipv6: 56}\n"

@@ -182,6 +182,8 @@ def taken_over_by_two(kind):
             until(lambda: a.client.info()["policy_changes"] == "3", "it counts others")  # just after it has it
             anew = "weir serve: the policy: per-user: keys start over, because the algorithm changed: 40/min fixed_window, before 30/s burst 5\n"
             until(lambda: a.told() == anew and b.told() == anew, "the log lines, which a thread writes")
+            until(lambda: any("policy_reloaded" in line and far.shown() in line for line in a.said().splitlines()),
+                  "an audit line with the source")
 
 
 def bad_versions_change_nothing(kind):
