@@ -122,8 +122,8 @@ struct weir_redis_claim {
 };
 
 /* Decides n claims together, 1 to WEIR_REDIS_CLAIMS_MAX, as weir_table_decide does. The request is allowed only if all
- * limits allow it. If one denies it, nothing is charged. In Redis no other decision can come in between. verdicts has
- * room for n, or is NULL. WEIR_ERR_LIMIT: n is out of range. */
+ * limits allow it. If one denies it, nothing is charged (but limits with count all count the attempt). In Redis no
+ * other decision can come in between. verdicts has room for n, or is NULL. WEIR_ERR_LIMIT: n is out of range. */
 WEIR_API int weir_redis_decide(struct weir_redis *redis, const struct weir_redis_claim *claims, size_t n,
 			       struct weir_verdict *verdicts, struct weir_decision *ret_decision);
 

@@ -170,8 +170,8 @@ WEIR_API int weir_store_reset(struct weir_store *store, const struct weir_table_
 			      size_t key_length, struct weir_store_answer *ret_answer);
 
 /* Decides n claims together, 1 to WEIR_TABLE_CLAIMS_MAX, as weir_table_decide does. The request is allowed only if all
- * limits allow it, and charged nowhere if one denies it. verdicts has room for n, or is NULL. WEIR_ERR_LIMIT: n is out
- * of range. */
+ * limits allow it, and charged nowhere if one denies it (but limits with count all count the attempt). verdicts has
+ * room for n, or is NULL. WEIR_ERR_LIMIT: n is out of range. */
 WEIR_API int weir_store_decide(struct weir_store *store, const struct weir_claim *claims, size_t n,
 			       struct weir_verdict *verdicts, struct weir_store_answer *ret_answer);
 

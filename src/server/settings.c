@@ -42,7 +42,7 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "How many keys can have part of a limit in use at the same time, 24 bytes each. When the table is full, the key "
 	  "that has used the least is evicted.", NULL },
 	{ "arena", WEIR__SETTING_BYTES, 0, 1024 * GIB, "16MiB", PLACE(arena), "BYTES",
-	  "Memory for the events of sliding logs and sub-windows, besides the memory of the keys: about 10 bytes an event. "
+	  "Memory for the events of sliding logs and sub-windows, besides the memory of the keys: 10 to 27 bytes an event. "
 	  "Other limits need none. By default, unless the table is shared or in a file, it is as large as the limits of "
 	  "the policy need when all keys are used up, up to an eighth of the available memory, if that is more than the default.", NULL },
 	{ "inline_share", WEIR__SETTING_COUNT, 1, 99, "25", PLACE(inline_share), "PERCENT",
@@ -143,7 +143,7 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "How the descriptors of an Envoy ratelimit policy count: together, so that a request that one of them denies is "
 	  "counted nowhere; or each for itself, including what it denies, as Envoy's service does.", "together each" },
 	{ "limits_max", WEIR__SETTING_COUNT, 0, 1000000, "0", PLACE(limits_max), "N",
-	  "How many limits and overrides all policies since the table was made may have in total, 2 KiB each. 0 is "
+	  "How many limits and overrides all policies since the table was made may have in total, 1672 bytes each. 0 is "
 	  "twice as many as the first policy has, at least 1024. A table that outlives the server needs a fixed number.", NULL },
 	{ "service", WEIR__SETTING_TEXT, 0, 0, "weir", PLACE(service), "NAME",
 	  "The name of the server in metrics and traces: the label service, and service.name.", NULL },
