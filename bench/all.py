@@ -3,9 +3,10 @@
 
     ./dev bench all [--rounds N] [--seconds S] [--write] [--report-only] [--quick]
 
-A limit of 100 a minute on 100,000 keys chosen at random, by each algorithm: weir_table_allow in one thread, WEIR.TAKE of
-the server with its table, and WEIR.TAKE of the server with its state in Redis. Server and Redis have one processor.
-redis-benchmark has another, with 50 connections and a pipeline of 16. With Redis, the server shares that one.
+Each algorithm decides a limit of 100 a minute on 100,000 random keys, in three places: weir_table_allow in one thread, WEIR.TAKE
+on the server with its table, and WEIR.TAKE on the server with its state in Redis. redis-benchmark runs on one processor, with 50
+connections and a pipeline of 16. The process that is measured, the server or Redis, runs on the other. With Redis, the server
+shares the processor of redis-benchmark.
 
 --write puts the table into docs/concepts/benchmarks.md. --quick is a smoke test: its figures mean nothing, and are not written."""
 # packages: redis-server redis-tools util-linux
@@ -31,14 +32,14 @@ LIMITS = {
     "sliding counter, 60 segments": "100/min sliding_counter segments 60",
     "sliding log": "100/min sliding_log",
 }
-PER_SECOND = {"daemon": 400_000, "redis": 80_000}  # that a measurement reckons with
+PER_SECOND = {"daemon": 400_000, "redis": 80_000}  # expected requests a second: sets how many a measurement sends
 PAGE = "docs/concepts/benchmarks.md"
 BEGIN, END = "<!-- made by ./dev bench all --write -->", "<!-- end -->"
 
 
 @contextlib.contextmanager
 def daemons(cpus, load_cpus):
-    """(the server that gets requests, the one whose processor is measured) by place."""
+    """Place -> (the server that gets requests, the server whose CPU time is measured)."""
     port, remote = str(serve_peers.free_port()), str(serve_peers.free_port())
     with serve_peers.redis(cpus) as store:
         local = [*serve_peers.weir_command(f"127.0.0.1:{port}", 4 * KEYS), "--arena", "512MiB", *serve_peers.ASLEEP]

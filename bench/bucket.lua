@@ -1,7 +1,7 @@
--- A token bucket in a hash, as rate limiters on Redis are usually written: what is left and when that was, in one key that
--- expires when the bucket is full again. The time is the server's, so that clients need not agree on it.
+-- A token bucket in a hash, as rate limiters on Redis are usually written. One key holds the tokens left and the time of the last
+-- change. It expires when the bucket is full again. The time is Redis's, so the clocks of clients do not matter.
 -- KEYS[1]: the bucket. ARGV: burst, tokens a period, the period in us, cost.
--- Returns allowed (1 or 0), what is left, and us to wait.
+-- Returns allowed (1 or 0), the tokens left, and the us to wait.
 local burst, count, period, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

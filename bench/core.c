@@ -9,11 +9,11 @@
  *     core clock_cas [OPTION]...          the least a limiter can do: the clock, one 16-byte load, one compare-and-swap
  *     core clock_blind_cas [OPTION]...    the same without the load: only a single thread knows what to expect
  *
- *     --seconds S   for so long (0.5), after a warm-up; the clock is looked at each BATCH decisions
+ *     --seconds S   duration (0.5), after a warm-up; the clock is read after each BATCH decisions
  *     --count N     exactly N decisions, a multiple of BATCH, without a warm-up: for counting instructions
- *     --threads N   (1), each on its own processor out of those that this process may use
+ *     --threads N   (1), each pinned to its own processor
  *
- * A run whose decisions are not all what its mode claims fails: it would measure something else. */
+ * A run fails if a decision is not what its mode says, because it would measure something else. */
 #include <weir/weir.h>
 
 #include <err.h>
@@ -26,7 +26,7 @@
 
 enum { BATCH = SCENARIO_DECISIONS };
 
-/* What the batches below decide on; each decides BATCH times and returns how many were allowed. */
+/* The argument of the batch functions below. Each decides BATCH times and returns how many were allowed. */
 struct subject {
 	struct scene scene;
 	struct weir_limiter *limiter;
@@ -103,7 +103,6 @@ static uint64_t batch_clock_cas(const void *subject, size_t thread)
 	return swapped;
 }
 
-/* The load and the swap by themselves. */
 static uint64_t batch_cas(const void *subject, size_t thread)
 {
 	uint64_t swapped = 0;
@@ -118,7 +117,7 @@ static uint64_t batch_cas(const void *subject, size_t thread)
 	return swapped;
 }
 
-/* The expected value stays in registers: nothing but the clock and the swap. */
+/* The expected value stays in registers, so each round has only the clock and the swap. */
 static uint64_t batch_clock_blind_cas(const void *subject, size_t thread)
 {
 	struct weir_state seen = weir__atomic16_load(&bare_slot);
@@ -141,8 +140,8 @@ static const struct {
 	bool is_allowed;
 } hot_limits[] = {
 	{ "allow", "1000000000/s burst 1000000000", true }, /* refilled faster than requests come */
-	{ "used", "1/s burst 1000000000000", true },        /* never full again, and never empty in this run */
-	{ "deny", "1/hour burst 1", false },                /* emptied before */
+	{ "used", "1/s burst 1000000000000", true },        /* never full again, and never empty in a run */
+	{ "deny", "1/hour burst 1", false },                /* empty from the start */
 };
 
 static void begin_hot(const char *mode, struct subject *subject, struct work *work)
@@ -161,7 +160,7 @@ static void begin_hot(const char *mode, struct subject *subject, struct work *wo
 		work->batch = batch_hot;
 		return;
 	}
-	errx(2, "hot: no such mode: %s", mode);
+	errx(2, "hot: unknown mode: %s", mode);
 }
 
 static const struct {
@@ -194,7 +193,7 @@ static int begin(int n, char **arguments, struct subject *subject, struct work *
 		const struct scenario *const scenario = scenario_find(arguments[1], arguments[2]);
 
 		if (!scenario)
-			errx(2, "no such scenario: %s %s", arguments[1], arguments[2]);
+			errx(2, "unknown scenario: %s %s", arguments[1], arguments[2]);
 		scenario_begin(scenario, &subject->scene);
 		work->is_allowed = scenario->is_allowed;
 		work->batch = strcmp(what, "step") == 0 ? batch_step : batch_take;
@@ -219,10 +218,10 @@ int main(int argc, char **argv)
 	used = 1 + begin(argc - 1, argv + 1, &subject, &work);
 	for (int i = used; i < argc; i += 2) {
 		if (i + 1 == argc || !work_option(&work, argv[i], argv[i + 1]))
-			errx(2, "no such option, or none without a value: %s", argv[i]);
+			errx(2, "unknown option, or its value is missing: %s", argv[i]);
 	}
 	work_check(&work);
-	weir_clock_now(); /* it calibrates itself when it is first read */
+	weir_clock_now(); /* the first call calibrates the clock */
 	work_measure(&work, "");
 	return 0;
 }

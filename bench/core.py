@@ -3,17 +3,17 @@
 
     ./dev bench core [--rounds N] [--seconds S] [--report-only] [--quick]
 
-Time: every contender is run once a round, in turn. The tables show the median of the rounds, and as noise (largest -
-smallest) / median. Ratios compare each contender's fastest round: other users of the machine only ever add time, and
-rarely to all alike. Each thread is pinned to a processor of its own.
+Time: each round runs every contender once, in turn. The tables show the median of the rounds. Noise is (largest -
+smallest) / median. Ratios compare the fastest round of each contender, because other users of the machine only add
+time, and rarely the same to all. Each thread is pinned to its own processor.
 
-Instructions: callgrind counts those between the entry of the functions measured and their return, of two runs of
-different length; the difference, divided by the difference in decisions, leaves out all that is done only once. Of the
-Go programs callgrind counts everything, their loop (a few instructions) included. bench/single_step.c then runs the
-steps instruction by instruction, and must count the same; it also tells divisions.
+Instructions: callgrind counts them from the entry of the measured functions to their return, in two runs of different
+length. The difference, divided by the difference in decisions, leaves out start-up. For the Go programs it counts all
+instructions, including a few for their loop. bench/single_step.c runs the steps instruction by instruction. It must
+count the same, and also counts divisions.
 
-The exit status is 1 if a promised figure is missed; --report-only only says so. --quick is a smoke test: its figures
-mean nothing and are not judged."""
+The exit status is 1 if a target is missed, unless you pass --report-only. --quick is a smoke test: its figures mean
+nothing and are not judged."""
 # packages: valgrind golang-go golang-golang-x-time-dev golang-github-juju-ratelimit-dev
 
 import argparse
@@ -49,22 +49,23 @@ PROMISES = [
 # --- time -----------------------------------------------------------------------------------------------------------
 
 def neighbours(hot):
-    """Sorts so that allowed decisions stand beside others with as many threads, denied ones beside themselves."""
+    """Sort key: for allowed decisions, contenders with the same number of threads are neighbours; for denied decisions, the runs of one
+    contender."""
     mode, threads, name = hot
     order = list(HOT).index(name)
     return (HOT_MODES.index(mode), *((order, threads) if mode == "deny" else (threads, order)))
 
 
 def contenders(scenarios, seconds):
-    """Name -> (command, threads), in the order of a round. What a ratio compares is run one right after the other: a
-    machine that others share is slower for seconds at a time."""
+    """Name -> (command, threads), in the order of a round. The two sides of a ratio run one after the other, because a
+    shared machine is slower for seconds at a time."""
     for_long = ["--seconds", str(seconds)]
     found = {(name,): ([CORE, name, *for_long], 1) for name in BARE}
     for mode, threads, name in sorted(itertools.product(HOT_MODES, (1, 2), HOT), key=neighbours):
         found[(name, mode, threads)] = ([*HOT[name], mode, *for_long, "--threads", str(threads)], threads)
     for kind, mode, _ in scenarios:
         for what in ("step", "take"):
-            # A step by itself is steadier than threads that meet, and there are many of them.
+            # Steps vary less than threads that contend, and there are many of them, so they get less time.
             found[(what, kind, mode)] = ([CORE, what, kind, mode, "--seconds", str(seconds / 5)], 1)
     return found
 
@@ -86,7 +87,7 @@ def count_instructions(scenarios):
 
 
 def single_step():
-    """(kind, mode) -> what bench/single_step.c counted; nothing where it does not work, with the reason."""
+    """((kind, mode) -> the counts of bench/single_step.c, None), or ({}, why it does not work here)."""
     if not (ROOT / SINGLE_STEP).exists():
         return {}, "only on x86-64"
     done = subprocess.run([SINGLE_STEP], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -116,7 +117,7 @@ def ratios_of(ns):
 
 
 def judge(scenarios, counts, stepped, why_not, ratios, ranges):
-    """Rows of (met, what): every figure that is promised."""
+    """Rows of (met, what), one for each target."""
     rows = []
     for kind, mode, size in scenarios:
         if size != "constant":
@@ -170,9 +171,9 @@ def print_hot(times, counts):
 NOTES = """
 hot_vs_clock_plus_cas is against "clock, load, 16-byte CAS" in one loop, where the processor overlaps them.
 allow: tokens come faster than requests. used: a bucket that is never full again. deny: an empty bucket.
-share: what the slower of two threads got of the total; 50 % is fair.
-turn: the first request of the next window or interval. idle: after a time in which everything came back.
-Instructions of the Go programs include their loop; of Weir, what the functions do until they return."""
+share: decisions of the slower of two threads, as a share of the total; 50 % is fair.
+turn: the first request of the next window or interval. idle: a request after the limit has become full again.
+Instructions of the Go programs include their loop. Those of Weir are from the entry of the functions to their return."""
 
 
 def read_arguments():
@@ -204,9 +205,9 @@ def main():
     print(NOTES)
     print_machine(where)
     print(f"tables: medians of {arguments.rounds} rounds of {arguments.seconds} s; noise is (largest - smallest) / median, "
-          f"at most {percent(noise)} for the hot limiters\nratios: of the fastest round of each contender, since what "
-          f"others do on the machine only ever adds time\nload before: {load:.2f}; of its processor a thread of Weir's "
-          f"had {percent(busy)} or more")
+          f"at most {percent(noise)} for the hot limiters\nratios: of the fastest round of each contender, because "
+          f"other users of the machine only add time\nload before: {load:.2f}; each thread of Weir had at least "
+          f"{percent(busy)} of its processor")
     return finish("core", rows, ratios, {
         "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds, "load_before": load,
         "noise_most": noise, "busy_least": busy, "times": keyed(times), "instructions": keyed(counts),

@@ -1,9 +1,9 @@
-/* echo.c: sends back what it reads, by epoll: what a server could reach that had nothing to decide. A request of RESP,
- * sent back, is a reply of RESP: the same load program drives it as drives the others.
+/* echo.c: sends back what it reads, with epoll: the upper bound for a server that decides nothing. A RESP request is
+ * also a valid RESP reply, so the same load generator can drive it.
  *
  *     echo HOST:PORT|PATH
  *
- * Prints where it listens; ends when it is killed. */
+ * Prints its address. Runs until it is killed. */
 #include <err.h>
 #include <errno.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 
 static char bytes[256 * 1024];
 
-/* Waits until the client reads, if the socket is full. Returns false if the connection is lost. */
+/* Retries until the client reads, if the socket is full. Returns false if the connection is lost. */
 static bool send_back(int socket, size_t n)
 {
 	for (size_t sent = 0; sent < n;) {

@@ -1,9 +1,9 @@
-/* echo_uring.c: echo.c by io_uring, to compare: one system call for all that is ready, where epoll needs one to learn what
- * is, and two for each connection. Built by bench/serve.py, since nothing else needs liburing.
+/* echo_uring.c: echo.c with io_uring, to compare. io_uring needs one system call for all ready connections, epoll needs
+ * one to find them and two for each. bench/serve.py builds it, because nothing else needs liburing.
  *
  *     echo_uring PORT
  *
- * Listens at 127.0.0.1; ends when it is killed. */
+ * Listens at 127.0.0.1. Runs until it is killed. */
 #include <arpa/inet.h>
 #include <err.h>
 #include <liburing.h>
@@ -19,7 +19,7 @@ enum { DESCRIPTORS_MAX = 16384, BUFFER_SIZE = 64 * 1024, ENTRIES = 4096, CQES = 
 
 enum what { ACCEPT, RECEIVE, SEND };
 
-/* One request of each connection is under way at any time. */
+/* Each connection has one pending request at any time. */
 static struct connection {
 	char *bytes;
 	size_t n, sent;
@@ -31,7 +31,7 @@ static struct io_uring_sqe *next(void)
 {
 	struct io_uring_sqe *entry = io_uring_get_sqe(&ring);
 
-	if (entry == NULL) { /* full: what is there goes first */
+	if (entry == NULL) { /* full: submit the pending entries first */
 		io_uring_submit(&ring);
 		entry = io_uring_get_sqe(&ring);
 	}
@@ -40,7 +40,7 @@ static struct io_uring_sqe *next(void)
 	return entry;
 }
 
-/* After it was prepared, which clears it. */
+/* Call it after io_uring_prep_..., which clears the data. */
 static void mark(struct io_uring_sqe *entry, enum what what, int descriptor)
 {
 	io_uring_sqe_set_data64(entry, (uint64_t)what << 32 | (uint32_t)descriptor);

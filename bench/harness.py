@@ -1,5 +1,5 @@
-"""What the benches share: running programs in rounds, counting their instructions, building the peers in Go, and how a
-report ends. Not a bench itself."""
+"""Functions that the benchmarks share: they run programs in rounds, count instructions, build the peers in Go, and print the end
+of a report. Not a benchmark itself."""
 
 import json
 import os
@@ -15,7 +15,7 @@ GOCODE = "/usr/share/gocode"  # where Debian's golang-*-dev packages are
 
 
 def run(command, cpus=None, env=None):
-    """What the command writes to standard output and to standard error; ends the program if it fails."""
+    """Runs a command; returns its standard output and standard error. Exits if the command fails."""
     pin = (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
     done = subprocess.run(command, cwd=ROOT, env=env, preexec_fn=pin, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -24,7 +24,7 @@ def run(command, cpus=None, env=None):
 
 
 def build_peer(name, *shared):
-    """Builds bench/peers/NAME.go with those that it shares; returns the program, from ROOT."""
+    """Builds bench/peers/NAME.go with the shared files; returns the path of the program, relative to ROOT."""
     program = f"build/bench/peers/{name}"
     (ROOT / program).parent.mkdir(parents=True, exist_ok=True)
     env = os.environ | {"GO111MODULE": "off", "GOPATH": GOCODE, "GOCACHE": str(ROOT / "build" / "gocache"),
@@ -34,14 +34,14 @@ def build_peer(name, *shared):
 
 
 def processors():
-    """Threads -> the processors they have: the last ones, as the first often serves interrupts."""
+    """Number of threads -> their processors: the last ones, because the first often serves interrupts."""
     usable = sorted(os.sched_getaffinity(0))
     if len(usable) < 2:
-        sys.exit("this needs two processors: what two threads do on one says nothing")
+        sys.exit("this benchmark needs two processors")
     return {1: set(usable[-1:]), 2: set(usable[-2:])}
 
 
-# What several runs are summed up to; of anything else they tell, the most.
+# How the results of several runs are combined. For all other results, the maximum.
 COMBINED = {"per_second": statistics.median, "least_share": statistics.median, "busy": min, "allowed": sum,
             "denied": sum}
 
@@ -54,7 +54,7 @@ def summarize(runs):
 
 
 def measure_times(found, rounds, cpus):
-    """found: contender -> (command, threads). Each is run once a round, in turn; contender -> its summary."""
+    """found: contender -> (command, threads). Runs each once a round, in turn. Returns contender -> summary."""
     runs = {name: [] for name in found}
     for number in range(rounds):
         print(f"round {number + 1} of {rounds}", file=sys.stderr)
@@ -68,14 +68,14 @@ def fastest(times):
 
 
 def ratio_ranges(ratios_of, times, rounds):
-    """Ratio -> the least and the most that a single round gives. ratios_of: contender -> ns, to ratios."""
+    """Ratio -> (minimum, maximum) over single rounds. ratios_of takes contender -> ns, and returns ratios."""
     each = [ratios_of({name: one["ns_of_rounds"][i] for name, one in times.items()}) for i in range(rounds)]
     return {name: (min(one[name] for one in each), max(one[name] for one in each)) for name in each[0]}
 
 
 def collected(command, count, functions):
     toggles = [f"--toggle-collect={function}" for function in functions]
-    # Go preempts by signals that callgrind trips over; that, and collecting garbage, is none of the work.
+    # callgrind cannot handle the signals by which Go preempts. Garbage collection is not part of the work.
     env = os.environ | {"GODEBUG": "asyncpreemptoff=1", "GOGC": "off", "GOMAXPROCS": "1"}
     _, log = run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *toggles, *command, "--count",
                   str(count)], env=env)
@@ -83,7 +83,7 @@ def collected(command, count, functions):
 
 
 def instructions(command, functions, batch=1000):
-    """Of one decision of a program that makes `batch` of them at a time; functions: only what these do, if any."""
+    """Instructions of one decision, of a program that makes `batch` at a time. functions: count only inside these, if any."""
     few, many = 10 * batch, 110 * batch
     return (collected(command, many, functions) - collected(command, few, functions)) / (many - few)
 
@@ -93,7 +93,7 @@ def add_write(parser):
 
 
 def write_plots(arguments, texts):
-    """Writes files by name; returns their paths. A bench changes docs only if it is told to, and never by a smoke test."""
+    """Writes files by name; returns their paths. Writes into docs only with --write, and never in a smoke test."""
     folder = "docs/plots" if arguments.write and not arguments.quick else "build/bench/plots"
     (ROOT / folder).mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
@@ -102,12 +102,12 @@ def write_plots(arguments, texts):
 
 
 def add_rounds(parser, rounds, seconds):
-    """What most benches take; read_rounds reads it."""
-    parser.add_argument("--rounds", type=int, default=rounds, help=f"of which the median is taken ({rounds})")
+    """Adds the options that most benchmarks have; read_rounds reads them."""
+    parser.add_argument("--rounds", type=int, default=rounds, help=f"number of rounds ({rounds})")
     parser.add_argument("--seconds", type=float, default=seconds,
-                        help=f"each measurement of a round, about ({seconds})")
-    parser.add_argument("--report-only", action="store_true", help="exit 0 also if a figure is missed")
-    parser.add_argument("--quick", action="store_true", help="a smoke test: does it work at all")
+                        help=f"approximate duration of each measurement ({seconds})")
+    parser.add_argument("--report-only", action="store_true", help="exit 0 even if a target is missed")
+    parser.add_argument("--quick", action="store_true", help="a smoke test; its figures mean nothing")
 
 
 def read_rounds(parser):
@@ -115,7 +115,7 @@ def read_rounds(parser):
     if arguments.quick:
         arguments.rounds, arguments.seconds = 1, 0.02
     if arguments.rounds < 1 or arguments.seconds <= 0:
-        parser.error("--rounds and --seconds are above 0")
+        parser.error("--rounds and --seconds must be above 0")
     return arguments
 
 
@@ -141,7 +141,7 @@ def print_machine(where):
 
 
 def judge_ratios(promises, ratios, ranges):
-    """Rows of (met, what) for (ratio, ">=" or "<=", bound); ranges: of some ratios, what single rounds give."""
+    """Rows of (met, what) for each (ratio, ">=" or "<=", bound). ranges: minimum and maximum of single rounds, for some ratios."""
     notes = {name: f" (single rounds: {least:.2f} to {most:.2f})" for name, (least, most) in ranges.items()}
     rows = []
     for name, sign, bound in promises:
@@ -152,7 +152,7 @@ def judge_ratios(promises, ratios, ranges):
 
 
 def finish(bench, rows, ratios, result, arguments):
-    """Prints figures and ratios, writes the result as JSON; the exit status."""
+    """Prints figures and ratios, and writes the result as JSON. Returns the exit status."""
     command = " ".join([f"./dev bench {bench}", *sys.argv[1:]])
     path = f"build/bench/{bench}.json"
     print()

@@ -16,7 +16,7 @@ double keys_resident_bytes(void)
 	unsigned long pages;
 
 	if (!file || fscanf(file, "%*u %lu", &pages) != 1)
-		errx(1, "/proc/self/statm tells no pages");
+		errx(1, "cannot read /proc/self/statm");
 	fclose(file);
 	return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
@@ -29,13 +29,13 @@ struct keys_order keys_order_of(size_t thread, const uint32_t *drawn)
 	return order;
 }
 
-/* The numbers of popular keys are no neighbours: the factor has none in common with a power of ten. */
+/* Scatters popular keys: the factor is coprime to powers of ten, so each rank gets its own number. */
 static uint32_t number_of(uint64_t rank, uint32_t keys)
 {
 	return (uint32_t)(rank * UINT64_C(2654435761) % keys);
 }
 
-/* One number out of each of KEYS_DRAWN equal parts of what the weights sum up to, then shuffled. */
+/* Divides the sum of the weights into KEYS_DRAWN equal parts, draws one key from each part, and shuffles them. */
 const uint32_t *keys_draw_zipf(uint32_t keys)
 {
 	uint32_t *const drawn = malloc(KEYS_DRAWN * sizeof(*drawn));

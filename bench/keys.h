@@ -1,7 +1,7 @@
-/* keys.h: the keys that every contender is asked for, and in which order. peers/keys.go makes the same ones.
+/* keys.h: the keys that every contender decides, and their order. peers/keys.go makes the same keys.
  *
- * A key is "user:" and eight digits. It is written into a buffer on the stack right before it is asked for, as a server
- * that has just read a request would have it. */
+ * A key is "user:" and eight digits. It is written into a buffer on the stack right before the decision, as in a server
+ * that has just read a request. */
 #ifndef WEIR_BENCH_KEYS_H
 #define WEIR_BENCH_KEYS_H
 
@@ -13,13 +13,13 @@ enum {
 	KEY_PREFIX = 5,
 	KEY_LENGTH = KEY_PREFIX + 8,
 	KEY_ROOM = 16,
-	KEYS_MAX = 100000000, /* as many as there are numbers of eight digits */
+	KEYS_MAX = 100000000, /* the number of eight-digit numbers */
 };
 
-/* What each key is limited to. A token takes three minutes to come back: no key is whole again, none is ever empty. */
+/* The limit of each key. A token refills in three minutes, so no key becomes full or empty during a run. */
 #define KEYS_LIMIT "1/3min burst 3000000"
 
-/* xorshift64*; the state is never 0. */
+/* xorshift64*. The state must not be 0. */
 static inline uint64_t keys_random(uint64_t *state)
 {
 	*state ^= *state >> 12;
@@ -34,7 +34,7 @@ static inline uint32_t keys_below(uint64_t *state, uint32_t n)
 	return (uint32_t)((keys_random(state) >> 32) * n >> 32);
 }
 
-/* The eight digits of number, the first in the lowest byte: halves of four digits, quarters of two, then each alone. */
+/* The eight digits of number, the first in the lowest byte. Splits all groups of 4, then 2, then 1 in parallel. */
 static inline uint64_t keys_digits(uint32_t number)
 {
 	const uint64_t fours = number / 10000 | (uint64_t)(number % 10000) << 32;
@@ -45,7 +45,7 @@ static inline uint64_t keys_digits(uint32_t number)
 	return (tens | (twos - tens * 10) << 8) + UINT64_C(0x3030303030303030);
 }
 
-/* Writes them behind the key's prefix. */
+/* Writes the digits of number after the key's prefix. */
 static inline void keys_write(char *key, uint32_t number)
 {
 	uint64_t digits = keys_digits(number);
@@ -56,10 +56,10 @@ static inline void keys_write(char *key, uint32_t number)
 	memcpy(key + KEY_PREFIX, &digits, sizeof(digits));
 }
 
-/* The order in which one thread asks for keys. */
+/* The order of one thread's keys. */
 struct keys_order {
-	uint64_t state;        /* of the random numbers */
-	const uint32_t *drawn; /* numbers drawn before, KEYS_DRAWN of them, again and again; NULL: uniform */
+	uint64_t state;        /* of keys_random */
+	const uint32_t *drawn; /* KEYS_DRAWN numbers, used in a loop; NULL: uniform */
 	size_t next;
 } __attribute__((aligned(128)));
 
@@ -72,13 +72,13 @@ static inline uint32_t keys_next(struct keys_order *order, uint32_t keys)
 	return keys_below(&order->state, keys);
 }
 
-/* Bytes of memory that this process has now. */
+/* Resident memory of this process, in bytes. */
 double keys_resident_bytes(void);
 
-/* Each thread begins elsewhere. */
+/* Each thread starts at a different place. */
 struct keys_order keys_order_of(size_t thread, const uint32_t *drawn);
 
-/* KEYS_DRAWN numbers below `keys` by Zipf's law, the nth most popular with a weight of 1 / n^0.99. Never freed. */
+/* KEYS_DRAWN numbers below `keys`, with a Zipf distribution of exponent 0.99. Never freed. */
 const uint32_t *keys_draw_zipf(uint32_t keys);
 
 #endif

@@ -1,13 +1,13 @@
-/* log_load.h: the requests by which sliding logs are compared. peers/log.go makes the same ones.
+/* log_load.h: the requests of the benchmark of sliding logs. peers/log.go makes the same requests.
  *
- * Keys are drawn alike, and each is offered LOG_OFFERED requests a minute where LOG_LIMIT are allowed: logs are full,
- * and almost two thirds of the requests are allowed. By the real clock a fast contender would fill all logs in a second
- * and from then on only refuse. So the time of a request is a matter of its number. The clock is read for each all the
- * same, as a program would, but only one bit of it is used.
+ * Keys are uniform. Each key gets LOG_OFFERED requests a minute, and LOG_LIMIT are allowed: logs are full, and almost
+ * two thirds of the requests are allowed. With the real clock, a fast contender would fill all logs in a second and
+ * then only deny. So the time of a request is computed from its number. Each request still reads the clock, as a
+ * program would, but uses only one bit of it.
  *
- * The warm-up is LOG_WARM_UP_MINUTES of that time. During the first of them keys appear one after another. If they all
- * began together, all logs would be full at the same time: there would be 40 seconds in which everything is allowed,
- * then 20 in which nothing is, for ever, and what is measured would depend on how far a contender gets. */
+ * The warm-up is LOG_WARM_UP_MINUTES of that time. During the first minute keys appear one after another. If all keys
+ * started together, all logs would be full at the same time. Then everything is allowed for 40 seconds and nothing for
+ * 20, in a cycle, and the result would depend on how far a contender gets. */
 #ifndef WEIR_BENCH_LOG_LOAD_H
 #define WEIR_BENCH_LOG_LOAD_H
 
@@ -20,7 +20,7 @@ enum {
 	LOG_LIMIT = 100,
 	LOG_OFFERED = 150,
 	LOG_WARM_UP_MINUTES = 2,
-	LOG_STEP_LEAST_NS = 2000, /* each request has a microsecond of its own, whatever the bit of the clock is */
+	LOG_STEP_LEAST_NS = 2000, /* so that no two requests have the same microsecond */
 };
 
 #define LOG_LIMIT_TEXT "100/min sliding_log"
@@ -42,7 +42,7 @@ static inline struct log_load log_load_of(uint32_t keys)
 	return (struct log_load){ keys_order_of(0, NULL), 0, step_ns, keys };
 }
 
-/* When the next request comes, counted from the first. */
+/* Time of the next request, in ns after the first. */
 static inline uint64_t log_load_ns(const struct log_load *load, uint64_t clock)
 {
 	return load->n * load->step_ns + (clock & 1);
@@ -53,8 +53,8 @@ static inline uint64_t log_load_minute(const struct log_load *load)
 	return (uint64_t)load->keys * LOG_OFFERED;
 }
 
-/* The whole warm-up: asks for each request whether it is allowed. Returns how many events the logs hold after it: those
- * that were allowed within the last minute. */
+/* Runs the warm-up: calls `ask` for each request. Returns how many events the logs then have: the requests that were
+ * allowed within the last minute. */
 static inline uint64_t log_load_warm_up(struct log_load *load,
 					bool (*ask)(void *subject, uint32_t number, uint64_t since_first_ns),
 					void *subject)

@@ -1,18 +1,18 @@
-/* policy.c: measures what it takes to find the limits of a request and to decide by them, and prints one line of JSON.
+/* policy.c: measures how long it takes to find the limits of a request and to decide it. Prints one line of JSON.
  * bench/policy.py runs it.
  *
  *     policy decide OPTION...   weir_guard_check
  *     policy match OPTION...    weir_policy_match alone
  *     policy load OPTION...     weir_policy_read and weir_guard_new
- *     policy swap OPTION...     the longest of the decisions that 2 threads make while policies are changed
+ *     policy swap OPTION...     the longest decision of 2 threads while policies are replaced
  *
- *     --limits N    of the policy (1000)
- *     --met N       limits that each request meets (1)
- *     --swaps N     of `swap`: policies that are put in place (100); 0: as long without any
+ *     --limits N    limits of the policy (1000)
+ *     --met N       limits that apply to each request (1)
+ *     --swaps N     for `swap`: number of replacements (100); 0: run for --seconds without any
  *     --seconds S, --count N, --threads N: see workers.h
  *
- * Requests are drawn at random from REQUESTS different ones, whatever the number of limits; they differ in address, path
- * and tenant, and each tenant has limits of its own. All are in the table before time is taken. */
+ * Requests are random ones of REQUESTS different requests, for any number of limits. They differ in address, path and
+ * tenant, and each tenant has its own limits. All keys are in the table before the measurement. */
 #include <weir/guard.h>
 
 #include <err.h>
@@ -35,7 +35,7 @@ struct subject {
 	uint32_t limits, met, swaps;
 	struct weir_table *table;
 	struct weir_guard *guard;
-	struct weir_policy *policy; /* of `match` */
+	struct weir_policy *policy; /* for `match` */
 	uint64_t states[WORKERS_MAX];
 };
 
@@ -49,7 +49,7 @@ static uint32_t draw(uint64_t *state)
 
 /* --- policies ------------------------------------------------------------------------------------------------------- */
 
-/* Every tenth limit has another rate in policies of another version. */
+/* Every tenth limit has a different rate in odd versions. */
 static char *write_policy(uint32_t limits, uint32_t met, uint32_t version, size_t *ret_length)
 {
 	char *text;
@@ -97,7 +97,7 @@ static struct weir_policy *make_policy(const struct subject *subject, uint32_t v
 
 static struct weir_table *make_table(const struct subject *subject)
 {
-	const uint32_t room = subject->limits + subject->limits / 2 + 64; /* few limits have to look for a place */
+	const uint32_t room = subject->limits + subject->limits / 2 + 64; /* few collisions between limits */
 	const struct weir_table_options options = {
 		.size_bytes = weir_table_size((uint64_t)REQUESTS * subject->met, room), .limits_max = room
 	};
@@ -143,7 +143,7 @@ static void begin_request(struct request *ret_request)
 	ret_request->attributes[4] = attribute("tenant", ret_request->tenant);
 }
 
-/* A server has just read what it decides on; so a request is written right before, in some nanoseconds. */
+/* A server decides a request that it has just read. So the request is written right before, which takes a few ns. */
 static void write_request(const struct subject *subject, uint32_t number, struct request *request)
 {
 	const uint64_t digits = keys_digits(number), tenant = keys_digits(number % (subject->limits / subject->met));
@@ -261,9 +261,9 @@ static long times_preempted(void)
 	return usage.ru_nivcsw;
 }
 
-/* Decisions are timed by the wall clock, WATCHED at a time. If the kernel took the processor away meanwhile, these are set
- * aside: how long others had it says nothing of the guard. A thread that sleeps of its own accord, for a lock, is not
- * preempted, and its decision counts. */
+/* Times decisions by the wall clock, in groups of WATCHED. Discards a group if the kernel preempted the thread
+ * meanwhile, because that time is not the guard's. A thread that sleeps for a lock is not preempted, so its decision
+ * counts. */
 static void *decide_watched(void *decider_)
 {
 	struct decider *const decider = decider_;
@@ -292,7 +292,7 @@ static void *decide_watched(void *decider_)
 	return NULL;
 }
 
-/* Policies are read before, so that only what a swap does happens beside the decisions. */
+/* All policies have been read before, so only the swap itself runs beside the decisions. */
 static double swap_all(struct subject *subject, struct weir_policy **policies)
 {
 	const struct timespec pause = { .tv_nsec = 5000000 };
@@ -375,11 +375,11 @@ int main(int argc, char **argv)
 		else if (strcmp(argv[i], "--swaps") == 0)
 			subject.swaps = number;
 		else if (!work_option(&work, argv[i], argv[i + 1]))
-			errx(2, "%s: no option; they stand at the head of bench/policy.c", argv[i]);
+			errx(2, "unknown option: %s; see the head of bench/policy.c", argv[i]);
 	}
 	work_check(&work);
 	if (subject.met < 1 || subject.limits < subject.met || subject.limits % subject.met != 0)
-		errx(2, "limits are a multiple of those that a request meets");
+		errx(2, "--limits must be a multiple of --met");
 	if (strcmp(what, "load") == 0) {
 		measure_load(&subject);
 		return 0;
@@ -398,6 +398,6 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "swap") == 0)
 		measure_swap(&subject, work.seconds);
 	else
-		errx(2, "policy decide, match, load or swap");
+		errx(2, "usage: policy decide|match|load|swap OPTION...");
 	return 0;
 }

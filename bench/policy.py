@@ -3,21 +3,20 @@
 
     ./dev bench policy [--rounds N] [--seconds S] [--report-only] [--quick]
 
-A decision is weir_guard_check: all limits that apply are found and decided, the clock included. Requests have five
-attributes and are drawn at random from the same 100,000, with as many keys, whatever the number of limits; each meets one
-limit, or five. Tables show the median of the rounds, and as noise (largest - smallest) / median. Ratios compare fastest
-rounds. Times are those of the thread's processor, not of the wall: what others have of the machine meanwhile is not the
-policy's.
+A decision is weir_guard_check: it reads the clock, and finds and decides all limits that apply. Requests have five attributes,
+and are random ones of the same 100,000, with as many keys, for any number of limits. One limit applies to each request, or
+five. Tables show the median of the rounds. Noise is (largest - smallest) / median. Ratios compare fastest rounds. Times are CPU
+time of the thread, so other programs on the machine do not count.
 
-Swaps: two threads decide while policies of 1000 limits are put in place one after the other, every tenth limit changed.
-Each decision is timed by the wall clock, so that waiting for a lock would show. Of 16 decisions in a row, those are set
-aside during which the kernel gave the processor to another thread. A hypervisor that does so is not seen: so the longest
-decision of the best round counts, and the same without swaps stands beside it.
+Swaps: two threads decide while policies of 1000 limits replace each other. Each replacement changes every tenth limit. Each
+decision is timed by the wall clock, so that waiting for a lock shows. A group of 16 decisions is discarded if the kernel gave the
+processor to another thread meanwhile. Preemption by a hypervisor is not visible, so the longest decision of the best round
+counts, and the table shows the same without swaps.
 
-The curve over the number of limits is drawn into build/bench/plots/policy_limits.svg, with --write into docs/plots.
+The curve over the number of limits is in build/bench/plots/policy_limits.svg, with --write in docs/plots.
 
-The exit status is 1 if a promised figure is missed; --report-only only says so. --quick is a smoke test: its figures
-mean nothing and are not judged."""
+The exit status is 1 if a target is missed, unless you pass --report-only. --quick is a smoke test: its figures mean
+nothing and are not judged."""
 # packages: gcc
 
 import argparse
@@ -30,7 +29,7 @@ from harness import (add_write, fastest, finish, judge_ratios, keyed, machine, p
 
 POLICY = "build/bench/policy"
 SIZES = [10, 100, 1_000, 10_000, 100_000]
-FIVE = 1_000  # limits of the policy of which each request meets five
+FIVE = 1_000  # limits of the policy in which five apply to each request
 
 # ratio, "at least" or "at most", bound
 PROMISES = [
@@ -58,7 +57,7 @@ def contenders(arguments):
 
 
 def measure(found, rounds, cpus):
-    """As harness.measure_times, of the processor's time."""
+    """As harness.measure_times, but in CPU time."""
     runs = {name: [] for name in found}
     for number in range(rounds):
         print(f"round {number + 1} of {rounds}", file=sys.stderr)
@@ -88,7 +87,7 @@ def print_times(times, arguments):
         label = f"{what}, {limits} limits" + (f", {met} met" if met > 1 else "")
         print(f"{label:28} {one['ns']:10.0f} {min(one['ns_of_rounds']):9.0f} {percent(one['noise']):>7}")
     swap = times[("swap", 1_000, 1)]
-    print(f"\nswaps: of {swap['decisions']} decisions in a round, {swap['set_aside']} were set aside; the longest swap took "
+    print(f"\nswaps: of {swap['decisions']} decisions in a round, {swap['set_aside']} were discarded; the longest swap took "
           f"{swap['swap_longest_us'] / 1000:.1f} ms")
 
 

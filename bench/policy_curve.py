@@ -1,4 +1,4 @@
-"""The curve of ./dev bench policy: ns a decision by the number of limits, as numbers and as a plot. Not a bench itself."""
+"""The curve of ./dev bench policy: ns a decision by the number of limits, as numbers and as a plot. Not a benchmark itself."""
 
 import math
 
@@ -21,7 +21,7 @@ def numbers(points, sizes, where):
 
 
 def plot(points, sizes, where):
-    """Limits on a logarithmic scale, time on a linear one from 0: what matters is by how much it grows."""
+    """The scale of limits is logarithmic. The scale of time is linear and starts at 0, to show how much it grows."""
     least, most = math.log10(sizes[0]), math.log10(sizes[-1])
     highest = math.ceil(max(points.values()) / 250) * 250
 

@@ -3,17 +3,17 @@
 
     ./dev bench redis [--rounds N] [--seconds S] [--report-only] [--quick]
 
-Redis has one processor; the daemon with --store and redis-benchmark share another. CL.THROTTLE of the daemon, which decides
-in Redis, and bench/bucket.lua, by EVALSHA straight from redis-benchmark, are driven by the same commands, which are printed,
-over 1 M keys from 50 connections. Each is measured once a round, in turn.
+Redis has one processor. The server, with --store, and redis-benchmark share another. redis-benchmark sends CL.THROTTLE to the
+server, which decides in Redis, and EVALSHA of bench/bucket.lua directly to Redis, over 1 M keys from 50 connections. Its commands
+are printed. Each round measures both, in turn.
 
-Ratios compare decisions for a second of Redis's processor: that is what many daemons share, and what runs out first. The
-other processor has all the work of client, daemon and the kernel, so Redis is not busy all the time; its share is shown.
+Ratios compare decisions per second of Redis's CPU time, because many servers share one Redis, and it is the first to be
+saturated. The client, the server and the kernel share the other processor, so Redis is not always busy. The table shows its share.
 
-script_calls_per_1000 are calls of the script for a thousand decisions, at a pipeline of 16: many travel together.
+script_calls_per_1000 is the number of script calls for a thousand decisions, at a pipeline of 16. One call carries many decisions.
 
-A run fails if anything was decided without Redis. The exit status is 1 if a promised figure is missed; --report-only only
-says so. --quick is a smoke test: its figures mean nothing and are not judged."""
+The benchmark fails if a decision was made without Redis. The exit status is 1 if a target is missed, unless you pass
+--report-only. --quick is a smoke test: its figures mean nothing and are not judged."""
 # packages: redis-server redis-tools util-linux
 
 import argparse
@@ -31,12 +31,12 @@ PIPELINES = [16, 64]
 CONNECTIONS = 50
 KEYS, KEYS_QUICK = 1_000_000, 1000
 KEY = "key:__rand_int__"
-# All are allowed and write, and no key is ever full: 1/3min burst 10000. (A limit that takes longer than 100 days to become
-# full, of one a period, is reckoned in pairs of numbers, which takes Redis twice as long.)
+# All requests are allowed and write, and no key is ever full: 1/3min burst 10000. (For a limit of one unit a period that needs
+# more than 100 days to become full, the script computes with pairs of numbers, which takes twice as long.)
 THROTTLE = ["CL.THROTTLE", KEY, "9999", "1", "180"]
 BUCKET = ["10000", "1", "180000000", "1"]
 LABELS = {"weir": "Weir on Redis, CL.THROTTLE", "lua": "Redis, token bucket in Lua"}
-PER_SECOND = {"weir": 120_000, "lua": 80_000}  # that a measurement reckons with
+PER_SECOND = {"weir": 120_000, "lua": 80_000}  # expected decisions a second: sets how many a measurement sends
 
 PROMISES = [("exact_p16_vs_lua", ">=", 2.0), ("exact_p64_vs_lua", ">=", 2.0)]
 
@@ -55,7 +55,7 @@ def script_calls(server):
 
 
 def decided_elsewhere(server):
-    """Of the daemon: jobs that Redis did not decide."""
+    """Requests to the server that Redis did not decide."""
     said = info(server, "store")
     return number(said, r"^store_unreached:(\d+)") + number(said, r"^store_unanswered:(\d+)")
 
@@ -78,7 +78,7 @@ def all_servers(redis_cpus, other_cpus, keys):
 
 
 def drive(server, redis, command, n):
-    """What redis-benchmark tells, and what Redis's processor did for a decision."""
+    """The results of redis-benchmark, and the CPU time of Redis per decision."""
     used, calls = redis.cpu_ns(), script_calls(redis)
     told = serve_peers.drive(server, command, n)
     share = (redis.cpu_ns() - used) / n
@@ -101,7 +101,7 @@ def measure(servers, load_cpu, keys, arguments):
                 runs.setdefault((pipeline, name), []).append(drive(server, redis, command, n))
     elsewhere = decided_elsewhere(servers["weir"][0])
     if elsewhere:
-        raise SystemExit(f"{elsewhere} jobs were not decided by Redis: the measurement is not valid")
+        raise SystemExit(f"{elsewhere} requests were not decided by Redis: the measurement is invalid")
     return {name: summarize(one) for name, one in runs.items()}
 
 
@@ -115,7 +115,7 @@ def print_table(times):
     for (pipeline, name), one in sorted(times.items()):
         print(f"{LABELS[name]:<28} {pipeline:>8} {one['ns']:>9.0f} {percent(one['noise']):>6} {one['per_second']:>12.0f} "
               f"{percent(one['busy']):>11} {one['calls']:>11.1f} {one['p99_ms']:>7.2f}")
-    print("\nRedis ns: of Redis's processor for a decision, what the kernel does for it included.")
+    print("\nRedis ns: CPU time of Redis per decision, including the kernel.")
 
 
 def read_arguments():

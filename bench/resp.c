@@ -1,8 +1,8 @@
-/* resp.c: requests of CL.THROTTLE read, their replies written, and replies read, one after the other.
+/* resp.c: measures reading a CL.THROTTLE request, writing its reply, and reading the reply.
  *
  *     resp request|write|reply [--count N]
  *
- * Prints {"ns": of one}. Requests and replies lie in a pipeline of PIPELINE, as a busy connection delivers them. */
+ * Prints {"ns": time of one}. The buffer has PIPELINE requests or replies, as on a busy connection. */
 #include "wire/resp.h"
 
 #include <err.h>

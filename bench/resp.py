@@ -3,8 +3,8 @@
 
     ./dev bench resp [--rounds N] [--report-only] [--quick]
 
-Time is the best of the rounds; instructions are counted by callgrind, of one request or reply in a pipeline of 100.
-The exit status is 1 if a promised figure is missed; --report-only only says so. --quick is a smoke test."""
+Time is the fastest round. callgrind counts the instructions of one request or reply, in a pipeline of 100.
+The exit status is 1 if a target is missed, unless you pass --report-only. --quick is a smoke test."""
 # packages: valgrind
 
 import argparse
@@ -19,9 +19,9 @@ NS_MOST = {"request": 60, "write": 50}
 
 def main():
     parser = argparse.ArgumentParser(prog="./dev bench resp", description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=5, help="of each (5)")
-    parser.add_argument("--report-only", action="store_true", help="exit 0 also if a figure is missed")
-    parser.add_argument("--quick", action="store_true", help="a smoke test: does it work at all")
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (5)")
+    parser.add_argument("--report-only", action="store_true", help="exit 0 even if a target is missed")
+    parser.add_argument("--quick", action="store_true", help="a smoke test; its figures mean nothing")
     arguments = parser.parse_args()
     count = ["--count", "10000"] if arguments.quick else []
     times = measure_times({name: ([RESP, name, *count], 1) for name in WHAT}, 1 if arguments.quick else arguments.rounds,

@@ -1,4 +1,4 @@
-/* road.c: weir_table_allow on keys that the table has, for bench/road.py, which counts its instructions.
+/* road.c: calls weir_table_allow on keys that are in the table. bench/road.py counts its instructions.
  *
  *     road --count N
  *

@@ -22,14 +22,14 @@ sixth of the decisions, and counts are up to 12 % higher.
 
 Processor time (road_redis_cpu_*): user and system time of all threads of the server, without callgrind. redis-benchmark sends
 the requests. It shares a processor with the server, and Redis has the other one. Here a round has five turns of --seconds
-each, since a busy machine is slower for seconds at a time: both trees then meet the same slowness. The promise is that a
+each, because a busy machine is slower for seconds at a time, and both trees should see the same. The target is that a
 request takes no more than at a46f507. The bound is 1.05 and not 1.00, because the ratio of a program to itself is 0.98 to 1.02.
 
 a46f507 is built without protection of stack and variables, so this tree is built without it, too, in build/road. With --hardened,
-build/weir is measured as it is: what the protection costs, which is not judged (docs/internals/server.md).
+build/weir is measured as it is, with the protection. That is not judged (docs/internals/server.md).
 
---only measures the figures whose names contain NAME. The exit status is 1 if a promised figure is missed; --report-only only
-says so. --quick is a smoke test: its figures mean nothing and are not judged."""
+--only measures the figures whose names contain NAME. The exit status is 1 if a target is missed, unless you pass
+--report-only. --quick is a smoke test: its figures mean nothing and are not judged."""
 # packages: git redis-server redis-tools util-linux valgrind
 
 import argparse
@@ -61,7 +61,7 @@ KEYS, CPU_KEYS = 1000, 100_000
 CONNECTIONS = 50  # with a Redis as the store
 REQUESTS_PER_SECOND_MOST = 8000  # under callgrind
 CPU_TURNS = 5  # of each tree in a round of processor time
-CPU_REQUESTS_PER_SECOND = {1: 50_000, 16: 120_000}  # that a turn reckons with, by pipeline
+CPU_REQUESTS_PER_SECOND = {1: 50_000, 16: 120_000}  # expected, by pipeline: sets how many a turn sends
 POLICY_FILE = "build/bench/road.yaml"
 POLICY = """limits:
   - {name: each, key: api_key, limit: 10/min burst 1000000}
@@ -121,7 +121,7 @@ LABELS = {**{name: case.label for name, case in SERVED.items()}, TABLE: "weir_ta
 def make_base():
     found = subprocess.run(["git", "cat-file", "-e", f"{BASE}^{{commit}}"], cwd=ROOT, capture_output=True, check=False)
     if found.returncode != 0:
-        sys.exit(f"commit {BASE} is not in this clone, and there is nothing to compare with: git fetch --unshallow")
+        sys.exit(f"commit {BASE} is not in this clone; run git fetch --unshallow")
     if not (ROOT / BUILDS["base"] / "build.ninja").exists():
         print(f"building {BASE} in build/base", file=sys.stderr)
         (ROOT / SOURCES["base"]).mkdir(parents=True, exist_ok=True)
@@ -159,7 +159,7 @@ def store_settings(store):
 def require_store(server):
     elsewhere = bench_redis.decided_elsewhere(server)
     if elsewhere:
-        raise SystemExit(f"{elsewhere} requests were decided without Redis: this is not what the bench is to measure")
+        raise SystemExit(f"{elsewhere} requests were decided without Redis: the measurement is invalid")
 
 
 # --- instructions ---------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def instructions_of_run(tree, case, bursts, store):
 
 
 def measure_served(tree, case, bursts):
-    """Instructions of a request, and decisions in a call of Redis, or None without one."""
+    """(instructions per request, decisions per call to Redis or None)."""
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(serve_peers.redis(os.sched_getaffinity(0))) if case.has_store else None
         short = instructions_of_run(tree, case, bursts, store)
@@ -232,7 +232,7 @@ def measure_served(tree, case, bursts):
 
 @contextlib.contextmanager
 def servers_on_redis(redis_cpus, server_cpus):
-    """Tree -> its server. Each has a Redis of its own: the trees may differ in what they keep there."""
+    """Tree -> its server. Each has its own Redis, because the trees may store different data."""
     with contextlib.ExitStack() as stack:
         servers = {}
         for tree in BUILDS:
@@ -260,7 +260,7 @@ def measure_cpu(names, arguments, samples):
 # --- the report -----------------------------------------------------------------------------------------------------
 
 def measure(names, arguments):
-    """Figure -> tree -> what each round gave, and figure -> tree -> decisions in a call of Redis."""
+    """Figure -> tree -> result of each round, and figure -> tree -> decisions per call to Redis."""
     samples = {name: {tree: [] for tree in BUILDS} for name in names}
     batches = {name: {tree: [] for tree in BUILDS} for name in names if name in SERVED and SERVED[name].has_store}
     counted, timed = [name for name in names if name not in CPU], [name for name in names if name in CPU]
@@ -305,7 +305,7 @@ def read_arguments():
 
 def main():
     arguments = read_arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # and all servers with it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # which also ends the servers
     make_base()
     if arguments.hardened:
         BUILDS["now"] = "build"

@@ -1,8 +1,8 @@
 /* scenario.c: the table of scenarios.
  *
- * "allow" and "deny" take the longest of the common ways: the bucket is neither full nor empty, the previous window
- * weighs in. "turn": each decision is the first of the next window or interval. "idle": each comes after a time in
- * which everything has come back. */
+ * "allow" and "deny" take the longest of the common paths: the bucket is neither full nor empty, and the previous
+ * window counts. "turn": each decision is the first of the next window or interval. "idle": each decision comes after
+ * the limit has become full again. */
 #include "scenario.h"
 
 #include <err.h>
@@ -12,7 +12,7 @@
 #define H(n) S((n)*UINT64_C(3600))
 #define MS(n) ((n)*UINT64_C(1000000))
 
-/* A midnight, so that windows that are aligned to the clock begin at it. */
+/* A midnight, so that windows aligned to the clock start at it. */
 #define MIDNIGHT H(24 * UINT64_C(20000))
 
 /* clang-format off */
@@ -42,7 +42,7 @@ const struct scenario scenarios[] = {
 	{ "window_count_all", "allow", "1000000/day fixed_window count all", { { 0, 10, 1 } }, 1, 1, true, true },
 	{ "window_count_all", "deny", "1/day fixed_window count all", { { 0, 1, 1 } }, 1, 1, false, true },
 
-	/* At noon of the next day half of yesterday's count weighs in. A nanosecond later that is rounded down. */
+	/* At noon, half of the previous day's count is added. A nanosecond later that is rounded down. */
 	{ "sliding_counter", "allow", "4000000/day sliding_counter",
 	  { { 0, 3000000, 1 }, { H(36), 2000000, 1 } }, H(36) + 1, 1, true, true },
 	{ "sliding_counter", "deny", "4000000/day sliding_counter",

@@ -1,6 +1,6 @@
-/* scenario.h: situations in which a step is measured, by itself: time is an argument, so each decision is known.
+/* scenario.h: situations in which a single step is measured. Time is an argument, so each decision is known.
  *
- * A scenario is good for SCENARIO_DECISIONS decisions in a row; measure more by starting again from the same state. */
+ * A scenario lasts for SCENARIO_DECISIONS decisions. To measure more, start again from the same state. */
 #ifndef WEIR_BENCH_SCENARIO_H
 #define WEIR_BENCH_SCENARIO_H
 
@@ -21,25 +21,25 @@ struct scenario {
 		uint64_t cost;
 		uint64_t times;
 	} before[2];
-	weir_ns start, advance; /* of the decisions that are measured */
+	weir_ns start, advance; /* times of the measured decisions */
 	bool is_allowed;
-	bool is_constant_size; /* its state is 16 bytes: the promises about instructions hold */
+	bool is_constant_size; /* its state is 16 bytes: the targets for instructions apply */
 };
 
 extern const struct scenario scenarios[];
 extern const size_t scenarios_n;
 
-/* A scenario, ready to go: the first decision is at `start`. */
+/* A scenario that is ready to run. The first decision is at `start`. */
 struct scene {
 	struct weir_plan plan;
 	weir_ns start, advance;
 	uint64_t state[SCENARIO_STATE_WORDS] __attribute__((aligned(16)));
 };
 
-/* NULL if there is none. */
+/* NULL: not found. */
 const struct scenario *scenario_find(const char *kind, const char *mode);
 
-/* Exits with a message if the limit is refused, or if what happens first is not admitted. */
+/* Exits with a message if the limit is invalid, or if a request of `before` is denied. */
 void scenario_begin(const struct scenario *scenario, struct scene *ret_scene);
 
 #endif

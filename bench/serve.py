@@ -7,31 +7,30 @@
     ./dev bench serve --curve [--rounds N] [--seconds S] [--quick]
     ./dev bench serve --loops [--rounds N] [--seconds S] [--quick]
 
-CL.THROTTLE, GET and a token bucket in Lua; then GET /v1/check (bench/serve_http.py), or with --http that alone; then what it
-costs to be looked at (bench/serve_observed.py), or with --observed that alone.
+Measures CL.THROTTLE, GET and a token bucket in Lua, then GET /v1/check (bench/serve_http.py; alone with --http), then the cost of
+observability (bench/serve_observed.py; alone with --observed).
 
-Each server has one processor, redis-benchmark, or wrk, has another, and all servers are driven by the same commands, which are
-printed. Each is measured once a round, in turn.
+Each server has one processor, and redis-benchmark or wrk has another. All servers get the same commands, which are printed. Each
+round measures each server once, in turn.
 
-Ratios compare requests a second. redis-benchmark takes as long to read a reply of five integers as a good server to
-make it: a fast server waits for it, as "server busy" shows of one that sleeps meanwhile (--spin 0), and its rate is that of
-redis-benchmark. So what a request takes of the processor of such a server, which is what it could do if requests came fast
-enough, is compared beside: *_cpu_vs_*.
+Ratios compare requests a second. redis-benchmark needs as long to read a reply of five integers as a good server to make it. So
+a fast server waits for redis-benchmark, and its rate is the rate of redis-benchmark: see "server busy" with --spin 0. The ratios
+*_cpu_vs_* therefore compare the server's CPU time per request, with --spin 0.
 
-Ratios compare each contender's fastest round: other users of the machine only ever add time. Tables show the median of
-the rounds, and as noise (largest - smallest) / median.
+Ratios compare the fastest round of each contender, because other users of the machine only add time. Tables show the median of
+the rounds. Noise is (largest - smallest) / median.
 
-Two workers beside one: where there are four processors or more, the rates of both. Else the load needs a processor, and
-it is instructions of a request, by callgrind, and what share of the work the busier worker has: the other one's idleness
-is lost. Instructions do not show what two threads wait for each other's cache lines; the ns beside them do.
+Two workers are compared with one. With four or more processors, by their rates. With fewer, the load needs a processor, so they
+are compared by instructions per request, from callgrind, and by the busier worker's share of the work. Instructions do not show
+how long two threads wait for each other's cache lines. The ns beside them do.
 
 --curve measures 1, 100 and 10,000 connections and 1 K, 1 M and 50 M keys instead, and draws build/bench/plots/serve_*.svg,
 with --write docs/plots/serve_*.svg.
 
---loops compares echo servers instead, one by epoll and one by io_uring: is there anything to be gained by the other?
+--loops compares two echo servers instead, one with epoll and one with io_uring.
 
-The exit status is 1 if a promised figure is missed; --report-only only says so. --quick is a smoke test: its figures
-mean nothing and are not judged."""
+The exit status is 1 if a target is missed, unless you pass --report-only. --quick is a smoke test: its figures mean
+nothing and are not judged."""
 # packages: haproxy liburing-dev nginx-light redis-server redis-tools util-linux valgrind wrk
 
 import argparse
@@ -53,10 +52,10 @@ PIPELINES = [1, 16, 64]
 CONNECTIONS = 50
 KEYS, KEYS_QUICK = 1_000_000, 1000
 KEY = "key:__rand_int__"
-# All are allowed and write, and no key is ever full: 1/3min burst 3000000.
+# All requests are allowed and write, and no key is ever full: 1/3min burst 3000000.
 THROTTLE = ["CL.THROTTLE", KEY, "2999999", "1", "180"]
 BUCKET = ["3000000", "1", "180000000", "1"]
-# contender -> label, and requests a second that a measurement reckons with, by pipeline
+# contender -> label, expected requests a second by pipeline (sets how many a measurement sends)
 CONTENDERS = {
     "weir": ("Weir, CL.THROTTLE", {1: 60_000, 16: 600_000, 64: 1_200_000}),
     "asleep": ("Weir, --spin 0", {1: 60_000, 16: 600_000, 64: 1_200_000}),
@@ -87,7 +86,7 @@ def load_script(server):
 
 @contextlib.contextmanager
 def all_servers(cpus, load_cpus, keys):
-    """Contender -> its server and the words of its request. All hold every key."""
+    """Contender -> (server, words of its request). Every server has all keys."""
     with serve_peers.weir(cpus, 2 * keys) as weir, serve_peers.weir(cpus, 2 * keys, serve_peers.ASLEEP) as asleep, \
             serve_peers.redis(cpus) as plain, serve_peers.redis(cpus) as scripted, serve_peers.echo(cpus) as echo:
         bucket = ["EVALSHA", load_script(scripted), "1", KEY, *BUCKET]
@@ -130,7 +129,7 @@ def ratios_of(ns, word="", weir="weir"):
 
 
 def by_rate(times):
-    """From one reply to the next, instead of what it takes of the server's processor."""
+    """Times from one reply to the next, instead of CPU times."""
     return {name: {"ns_of_rounds": [1e9 / rate for rate in one["per_second_of_rounds"]]} for name, one in times.items()}
 
 
@@ -152,11 +151,11 @@ def print_table(times):
 
 
 NOTES = """
-server ns: of the server's processor for a request, in all of its threads, what the kernel does for it included.
-server busy: its share of that processor, in the idlest round; the start of redis-benchmark is part of it. Weir is busy while
-it looks for requests, too, which it does not with --spin 0: that one's ns are what requests take.
-GET finds 3 bytes under each key. The bucket in Lua is bench/bucket.lua, by EVALSHA; CL.THROTTLE and it allow all and write.
-An echo reads and sends back by the same epoll: no server that reads requests can take less."""
+server ns: CPU time of the server per request, in all threads, including the kernel.
+server busy: the server's share of its processor, in the idlest round, including the start of redis-benchmark. Weir also uses CPU
+time to poll for requests. With --spin 0 it does not poll, so its ns are only those of requests.
+GET reads a value of 3 bytes. The bucket in Lua is bench/bucket.lua, by EVALSHA. It and CL.THROTTLE allow all requests and write.
+The echo reads and sends back with the same epoll loop: a lower bound for a server that reads requests."""
 
 
 def compare_loops(arguments, cpus, load_cpu, where):
@@ -180,7 +179,7 @@ def observed_ranges(seen, arguments):
 
 
 def judge_part(name, part, times, ranges, load, arguments, where):
-    """One of the parts of this bench by itself."""
+    """Reports one part of this benchmark alone."""
     ratios = part.all_ratios(times)
     part.print_table(times)
     print(part.NOTES)
@@ -195,16 +194,16 @@ def read_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench serve", description=__doc__.partition("\n")[0])
     add_rounds(parser, 5, 2)
     add_write(parser)
-    parser.add_argument("--http", action="store_true", help="HTTP alone")
-    parser.add_argument("--observed", action="store_true", help="what it costs to be looked at, alone")
-    parser.add_argument("--curve", action="store_true", help="by connections and keys instead, and draw it")
-    parser.add_argument("--loops", action="store_true", help="an echo by epoll and one by io_uring instead")
+    parser.add_argument("--http", action="store_true", help="measure only HTTP")
+    parser.add_argument("--observed", action="store_true", help="measure only the cost of observability")
+    parser.add_argument("--curve", action="store_true", help="measure by connections and keys instead, and draw plots")
+    parser.add_argument("--loops", action="store_true", help="compare echo servers with epoll and io_uring instead")
     return read_rounds(parser)
 
 
 def main():
     arguments = read_arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # and all servers with it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # which also ends the servers
     both = processors()
     cpus, load_cpus = both[1], both[2] - both[1]
     load_cpu = min(load_cpus)

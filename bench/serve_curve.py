@@ -1,5 +1,5 @@
-"""The curves of ./dev bench serve --curve: what a request takes of the server's processor, by how many connections and
-how many keys there are, as numbers and as plots. Not a bench itself."""
+"""The curves of ./dev bench serve --curve: CPU time of the server per request, by the number of connections and keys, as numbers
+and as plots. Not a benchmark itself."""
 
 import json
 import math
@@ -15,8 +15,8 @@ CONNECTIONS, CONNECTIONS_QUICK = [1, 100, 10_000], [1, 100]
 KEYS, KEYS_QUICK = [1_000, 1_000_000, 50_000_000], [1_000, 10_000]
 USUAL_CONNECTIONS, USUAL_KEYS = 50, 1_000_000
 THROTTLE = ["CL.THROTTLE", "key:__rand_int__", "2999999", "1", "180"]
-PIPELINES_OF_EACH = 4  # connection, at least: connecting is part of what is measured
-# pipeline -> label, colour, requests a second that a measurement reckons with
+PIPELINES_OF_EACH = 4  # at least, for each connection, because the measurement includes connecting
+# pipeline -> label, colour, expected requests a second (sets how many a measurement sends)
 LINES = {1: ("pipeline 1", "#c2410c", 60_000), 16: ("pipeline 16", "#0f766e", 600_000),
          64: ("pipeline 64", "#0b63b5", 1_200_000)}
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 800, 420, 76, 660, 56, 366
@@ -33,13 +33,13 @@ def ask(server, load_cpus, pipeline, connections, keys, seconds):
 
 
 def fill(server, load_cpus, keys):
-    """As many requests as there are keys: 63 % of them are there then."""
+    """Sends as many requests as there are keys. 63 % of the keys are then in the table."""
     serve_peers.drive(server, serve_peers.benchmark_command(server.where, min(load_cpus), 64, 50, keys, max(keys, 3200),
                                                             THROTTLE), keys)
 
 
 def measure(points, arguments, cpus, load_cpus):
-    """points: (connections, keys). (connections, keys, pipeline) -> its summary. A server for each number of keys."""
+    """points: (connections, keys). Returns (connections, keys, pipeline) -> summary. Starts a server for each number of keys."""
     runs = {}
     for keys in sorted({keys for _, keys in points}):
         with serve_peers.weir(cpus, keys + keys // 10 + 1000, serve_peers.ASLEEP) as server:

@@ -1,4 +1,4 @@
--- For wrk: GET PATH?api_key=user:N, of KEYS keys one at random, DEPTH requests at once.
+-- For wrk: sends GET PATH?api_key=user:N with a random N of KEYS, in a pipeline of DEPTH requests.
 --     wrk ... -s bench/serve_http.lua URL -- PATH KEYS DEPTH
 local head, tail, joint, keys, depth
 local numbers = {}

@@ -1,5 +1,5 @@
-"""HTTP for ./dev bench serve: GET /v1/check beside nginx and HAProxy, driven by wrk on another processor. Not a bench
-itself."""
+"""HTTP for ./dev bench serve: GET /v1/check beside nginx and HAProxy, with load from wrk on another processor. Not a
+benchmark itself."""
 
 import contextlib
 import http.client
@@ -18,7 +18,7 @@ CONNECTIONS = 50
 DEPTHS = [1, 16]
 SCRIPT = "bench/serve_http.lua"
 PATH = "/v1/check"
-DENIALS_AFTER = 150  # of one key at once: all that limit deny before
+DENIALS_AFTER = 150  # requests of one key at once; every server that limits denies some of them
 
 # contender -> label
 CONTENDERS = {
@@ -66,8 +66,8 @@ http {{
 """
 ZONE = "limit_req_zone $arg_api_key zone=each:256m rate=10r/m; limit_req_status 429;"
 LIMIT = "limit_req zone=each burst=100 nodelay;"
-# The request to Weir has no query of its own: the key is handed on in $each.
-# try_files ends at a name of its own: return in the same location would respond before limit_req runs.
+# The subrequest to Weir has no query, so $each passes the key on.
+# try_files ends at a named location: a return in the same location would respond before limit_req runs.
 LOCATIONS = {
     "return": ("", "location = /v1/check { return 200 ok; }"),
     "limit_req": (ZONE, "location = /v1/check { " + LIMIT + " empty_gif; }"),
@@ -164,10 +164,10 @@ def all_servers(cpus):
 
 
 def check_denials(name, port):
-    """One that is to limit does."""
+    """Checks that servers deny if and only if they should limit."""
     statuses = [status_of(port, f"denied:{name}") for _ in range(DENIALS_AFTER)]
     if (429 in statuses) != (name in LIMITING) or statuses[0] != 200:
-        raise SystemExit(f"{CONTENDERS[name]}: of {DENIALS_AFTER} requests with one key {statuses.count(429)} are denied")
+        raise SystemExit(f"{CONTENDERS[name]}: of {DENIALS_AFTER} requests with one key {statuses.count(429)} were denied")
 
 
 # --- load -----------------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def wrk_command(port, cpu, depth, keys, seconds):
 def milliseconds(text):
     found = re.fullmatch(r"([\d.]+)(us|ms|s|m)", text)
     if found is None:
-        raise SystemExit(f"wrk says that 99 % took {text!r}")
+        raise SystemExit(f"unexpected p99 from wrk: {text!r}")
     number, unit = found.groups()
     return float(number) * {"us": 0.001, "ms": 1, "s": 1000, "m": 60000}[unit]
 
@@ -201,7 +201,7 @@ def measure(arguments, cpus, load_cpu, keys):
     """(depth, contender) -> its summary."""
     runs, printed = {}, set()
     with all_servers(cpus) as servers:
-        for number in range(-1, arguments.rounds):  # the first is to warm up
+        for number in range(-1, arguments.rounds):  # the first round is a warm-up
             print(f"HTTP, round {number + 1} of {arguments.rounds}", file=sys.stderr)
             for depth in DEPTHS:
                 for name, server in servers.items():
@@ -221,7 +221,7 @@ def measure(arguments, cpus, load_cpu, keys):
 # --- judgement ------------------------------------------------------------------------------------------------------
 
 def ratios_of(ns, word="", weir="weir"):
-    """ns: (depth, contender) -> ns for a request. Of nginx's two ways to limit the faster one counts."""
+    """ns: (depth, contender) -> ns per request. nginx has two ways to limit, and the faster one counts."""
     limit_req = min(ns[(1, "limit_req")], ns[(1, "try_files")])
     return {f"http{word}_vs_nginx_return": ns[(1, "return")] / ns[(1, weir)],
             f"http{word}_vs_nginx_limit_req": limit_req / ns[(1, weir)],
@@ -249,6 +249,6 @@ def print_table(times):
 
 
 NOTES = """
-All but return and the file limit each key to 10 a minute, 100 at once; that they deny was tried before. With a million keys
-all are allowed. Where the server is not busy all the time, wrk is the limit: then the ns compare servers (*_cpu_vs_*).
-For a file with a call to Weir, ns are those of nginx; Weir shares the processor with it."""
+All but `return 200` and `a file` limit each key to 10 a minute, burst 100. A check before the measurement shows that they deny.
+With a million keys, all requests are allowed. If the server is not always busy, wrk is the bottleneck: compare the ns (*_cpu_vs_*).
+For `a file + Weir called`, the ns are those of nginx. Weir shares the processor with it."""

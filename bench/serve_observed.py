@@ -1,9 +1,8 @@
-"""What it costs to be looked at, for ./dev bench serve: the same server with `observe off`, and with everything that there is
-to see: metrics that are scraped, a page that is open, one of 100 requests traced to a collector, and top keys. Not a
-bench itself.
+"""The cost of observability, for ./dev bench serve: a server with `observe off`, and the same with everything on: metrics that are
+scraped, an open live page, one of 100 requests traced to a collector, and top keys. Not a benchmark itself.
 
-Both get the same commands in turn. Compared is what a request takes of the server's processor, in all of its
-threads, so that what those do who write traces or serve the page counts, too."""
+Both get the same commands, in turn. The benchmark compares CPU time of the server per request, in all threads, so it includes the
+threads that write traces and serve the page."""
 
 import contextlib
 import http.client
@@ -22,7 +21,7 @@ from harness import percent, summarize
 
 CONNECTIONS = 50
 KEY = "key:__rand_int__"
-LOOK_S = 1  # how often the page sends a request and metrics are scraped: more often than Prometheus does
+LOOK_S = 1  # period of the page's requests and of scrapes; Prometheus scrapes less often
 POLICY = """limits:
   - name: everyone
     limit: 1000000000/s
@@ -30,7 +29,7 @@ POLICY = """limits:
     key: [user]
     limit: 1/3min burst 3000000
 """
-# case -> the request, the pipeline, and requests a second that a measurement reckons with
+# case -> request, pipeline, expected requests a second (sets how many a measurement sends)
 CASES = {
     "throttle_p1": (["CL.THROTTLE", KEY, "2999999", "1", "180"], 1, 60_000),
     "throttle_p64": (["CL.THROTTLE", KEY, "2999999", "1", "180"], 64, 1_200_000),
@@ -42,7 +41,7 @@ PROMISES = [("observed_vs_bare", ">=", 0.95)]
 
 
 class Collector(http.server.BaseHTTPRequestHandler):
-    """Takes spans, and counts the bytes."""
+    """Receives spans, and counts their bytes."""
     protocol_version = "HTTP/1.1"
 
     def do_POST(self):  # noqa: N802
@@ -71,7 +70,7 @@ def collector():
 
 @contextlib.contextmanager
 def onlooker(port):
-    """An open page, and a scraper. Yields how often each got a response."""
+    """Acts as an open page and a scraper. Yields how often each got a response."""
     seen, over = {"/v1/live": 0, "/metrics": 0}, threading.Event()
 
     def look():
@@ -95,7 +94,7 @@ def onlooker(port):
 
 @contextlib.contextmanager
 def both_servers(cpus, load_cpus, keys):
-    """Contender -> its server, with every key in it; and what the collector and the onlooker saw."""
+    """(contender -> its server with all keys, the collector, the responses of the onlooker)."""
     with tempfile.TemporaryDirectory(prefix="weir-bench-") as folder, collector() as spans, contextlib.ExitStack() as stack:
         policy = Path(folder) / "policy.yaml"
         policy.write_text(POLICY, encoding="utf-8")
@@ -115,7 +114,7 @@ def both_servers(cpus, load_cpus, keys):
 
 
 def told_spans(server):
-    """How many the collector took, and how many were dropped because it was too slow."""
+    """How many spans the collector received, and how many were dropped because it was too slow."""
     told = subprocess.run(["redis-cli", *server.where, "INFO"], capture_output=True, text=True, check=True).stdout
     return ", ".join(line for line in told.splitlines() if line.startswith("spans_"))
 
@@ -142,13 +141,13 @@ def measure(arguments, cpus, load_cpus, keys):
 
 
 def ratios_of(ns):
-    """The mean of the cases, and each."""
+    """The geometric mean of the cases, and each case."""
     each = {f"observed_vs_bare_{case}": ns[(case, "bare")] / ns[(case, "observed")] for case in CASES}
     return {"observed_vs_bare": statistics.geometric_mean(each.values()), **each}
 
 
 def all_ratios(times):
-    """By medians: what is done once in a second is in each round, and in the fastest of them it may be missing."""
+    """By medians, because the fastest round may lack work that is done once a second."""
     return ratios_of({name: one["ns"] for name, one in times.items()})
 
 
@@ -161,5 +160,5 @@ def print_table(times):
 
 
 NOTES = """
-All of it: top keys, a page that is open, metrics scraped each second, one of 100 requests traced to a collector.
-observed_vs_bare is the mean of the four, by the medians of the rounds, which differ by more than it may."""
+all of it: top keys, an open page, metrics scraped each second, one of 100 requests traced to a collector.
+observed_vs_bare is the geometric mean of the four cases, by the medians of the rounds. Single rounds differ by more than 5 %."""

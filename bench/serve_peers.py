@@ -1,5 +1,5 @@
-"""Servers for ./dev bench serve: started on a processor of their own, filled, driven by redis-benchmark, and ended. Not a
-bench itself."""
+"""Servers for ./dev bench serve: starts them on their own processor, fills them, runs redis-benchmark, and stops them. Not a
+benchmark itself."""
 
 import contextlib
 import csv
@@ -26,7 +26,7 @@ class Server:
         self.where = where  # ["-p", PORT] or ["-s", PATH], as redis-benchmark and redis-cli take it
 
     def thread_ns(self):
-        """What each of its threads has had of processors so far."""
+        """CPU time of each thread so far."""
         tasks = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
         return [int(task.read_text(encoding="ascii").split()[0]) for task in tasks]
 
@@ -46,14 +46,14 @@ def answers(where):
 
 
 def raise_descriptors():
-    """10,000 connections are as many descriptors."""
+    """10,000 connections need as many descriptors."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 @contextlib.contextmanager
 def started(command, where, cpus, is_served=answers):
-    """A server that replies, and is gone when this is left, however it is."""
+    """Starts a server and waits until it replies. Stops it at the end, also after an exception."""
     def prepare():
         os.sched_setaffinity(0, cpus)
         raise_descriptors()
@@ -90,7 +90,7 @@ def echo_by_uring(cpus):
     return started([program, port], ["-p", port], cpus)
 
 
-ASLEEP = ["--spin", "0"]  # where its processor is looked at: else a server that looks for requests is busy all the time
+ASLEEP = ["--spin", "0"]  # where CPU time is measured: a server that polls for requests is always busy
 
 
 def weir_command(listen, keys, workers=1):
@@ -138,8 +138,8 @@ def benchmark_command(where, cpu, pipeline, connections, keys, n, words):
 
 
 def drive(server, command, n):
-    """Runs redis-benchmark once: ns of the server's processor for a request, requests a second, p99, and what share of
-    its processor the server had."""
+    """Runs redis-benchmark once. Returns the server's CPU time per request, requests a second, p99, and the server's share of
+    its processor."""
     before, start = server.cpu_ns(), time.monotonic()
     out, errors = run(command)
     took, used = time.monotonic() - start, server.cpu_ns() - before

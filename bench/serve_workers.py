@@ -1,4 +1,4 @@
-"""Two workers beside one, for ./dev bench serve: over a unix socket, at a pipeline of 64. Not a bench itself."""
+"""Two workers beside one, for ./dev bench serve: over a unix socket, at a pipeline of 64. Not a benchmark itself."""
 
 import os
 import re
@@ -10,9 +10,9 @@ import serve_peers
 from harness import ROOT, run
 
 PIPELINE, CONNECTIONS, KEYS = 64, 50, 1_000_000
-KEYS_COUNTED = 1000  # under valgrind: all are there after FEW requests
+KEYS_COUNTED = 1000  # under valgrind: all keys are in the table after FEW requests
 FEW, MANY = 32_000, 160_000
-RATE = 1_200_000  # requests a second that a measurement reckons with, for each processor that sends them
+RATE = 1_200_000  # expected requests a second of each processor that sends: sets how many a measurement sends
 
 
 def measure(arguments, words):
@@ -20,7 +20,7 @@ def measure(arguments, words):
     if len(usable) >= 4:
         return by_rate(arguments, words, usable)
     count, shared = by_instructions(words), by_processor(arguments, words, set(usable))
-    # Two are as fast as the busier one, so it matters how evenly requests are spread.
+    # Two workers are as fast as the busier one, so it matters how evenly requests are spread.
     return {**count, **shared, "ratio": count["one"] / count["two"] / (1 - shared["least_share"])}
 
 
@@ -79,8 +79,8 @@ def by_instructions(words):
 
 
 def by_processor(arguments, words, cpus):
-    """ns of processors for a request, while the load has to share them. How far two workers get into each other's way
-    shows here, and whether both get requests."""
+    """CPU time per request, while the load shares the processors. Shows how much two workers slow each other down, and
+    whether both get requests."""
     found = {}
     n = max(CONNECTIONS * PIPELINE, int(RATE * arguments.seconds))
     for workers in (1, 2):
@@ -88,7 +88,7 @@ def by_processor(arguments, words, cpus):
                                                         *serve_peers.ASLEEP]) as server:
             command = ["redis-benchmark", *server.where, "-c", str(CONNECTIONS), "-P", str(PIPELINE), "-r", str(KEYS), "-n",
                        str(n), "--csv", *words]
-            serve_peers.drive(server, command, n)  # to have the keys there
+            serve_peers.drive(server, command, n)  # fills the table
             found[workers] = min(serve_peers.drive(server, command, n)["ns"] for _ in range(arguments.rounds))
             threads = sorted(server.thread_ns())[-workers:]
     return {"one_ns": found[1], "two_ns": found[2], "least_share": threads[0] / sum(threads)}

@@ -2,8 +2,8 @@
  *
  * A child decides; its parent single-steps it from the first instruction of weir_step_allow to the one after its
  * return. Parent and child are one program, so the parent reads the instructions in its own memory. Prints one line
- * for each scenario: KIND MODE DECISIONS LEAST MOST DIVISIONS, of which the last three count in one decision,
- * DIVISIONS being the most that any had. */
+ * for each scenario: KIND MODE DECISIONS LEAST MOST DIVISIONS. LEAST and MOST are instructions of one decision.
+ * DIVISIONS is the most divisions of one decision. */
 #include "scenario.h"
 
 #include <err.h>
@@ -18,7 +18,7 @@
 
 enum {
 	WARM_UP = 100,
-	DECISIONS = 20, /* all alike, and stepping is slow */
+	DECISIONS = 20, /* all take the same path, and stepping is slow */
 };
 
 struct counts {
@@ -58,7 +58,7 @@ static void decide(const struct scenario *scenario)
 		if (i == WARM_UP)
 			raise(SIGSTOP);
 		if (weir_step_allow(&scene.plan, scene.state, now, 1) != scenario->is_allowed)
-			errx(1, "%s %s: decided otherwise", scenario->kind, scenario->mode);
+			errx(1, "%s %s: unexpected decision", scenario->kind, scenario->mode);
 	}
 }
 
@@ -77,11 +77,11 @@ static struct user_regs_struct registers_of(pid_t child)
 	return registers;
 }
 
-/* Until the child ends. */
+/* Steps the child until it ends. */
 static struct counts count_in(pid_t child)
 {
 	struct counts counts = { .least = UINT64_MAX };
-	uint64_t stack = 0, instructions = 0, divisions = 0; /* stack: that of the decision, 0 outside of one */
+	uint64_t stack = 0, instructions = 0, divisions = 0; /* stack: pointer at the entry, 0 outside a decision */
 	int status;
 
 	for (;;) {
@@ -117,7 +117,7 @@ static struct counts count_in(pid_t child)
 		}
 	}
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || counts.decisions != DECISIONS)
-		errx(1, "the child broke off after %" PRIu64 " decisions", counts.decisions);
+		errx(1, "the child ended after %" PRIu64 " decisions", counts.decisions);
 	return counts;
 }
 
@@ -136,7 +136,7 @@ static struct counts count(const struct scenario *scenario)
 	}
 	wait_for(child, &status);
 	if (!WIFSTOPPED(status))
-		errx(1, "%s %s: the child did not get to its decisions", scenario->kind, scenario->mode);
+		errx(1, "%s %s: the child ended before its decisions", scenario->kind, scenario->mode);
 	return count_in(child);
 }
 

@@ -5,13 +5,13 @@
  *     table bare OPTION...         the least a table can do: hash, clock, one 16-byte load and compare-and-swap there
  *     table bare_batch OPTION...   the same, TOGETHER at a time: hash all and fetch their memory, then swap all
  *
- *     --keys N      (1000000); all of them are in the table before time is taken
- *     --limit TEXT  another one than that of keys.h; some are denied then
- *     --file PATH   the table is in this file, which must not be there and is removed again
- *     --zipf        some keys get more requests than others: see keys.h
+ *     --keys N      (1000000); all keys are in the table before the measurement
+ *     --limit TEXT  instead of KEYS_LIMIT; some requests may be denied
+ *     --file PATH   puts the table into this file, which must not exist, and removes it at the end
+ *     --zipf        draws keys with a Zipf distribution: see keys.h
  *     --seconds S, --count N, --threads N: see workers.h
  *
- * The line tells, too, what the keys take of memory, and what weir_table_stats says once all are in. */
+ * The line also has the memory of the keys, and values of weir_table_stats after all were inserted. */
 #include <weir/table.h>
 
 #include <err.h>
@@ -140,7 +140,7 @@ static uint64_t batch_bare_batch(const void *subject_, size_t thread)
 	return BATCH;
 }
 
-/* --- before it is measured ---------------------------------------------------------------------------------------- */
+/* --- preparation -------------------------------------------------------------------------------------------------- */
 
 static void insert_all(const struct subject *subject)
 {
@@ -160,7 +160,7 @@ static void insert_all(const struct subject *subject)
 	}
 }
 
-/* For keys that have used up their limit. */
+/* Large enough for keys that have used up their limit. */
 static size_t arena_size(const struct subject *subject)
 {
 	struct weir_message why;
@@ -171,7 +171,7 @@ static size_t arena_size(const struct subject *subject)
 	return weir_table_arena_size(&limit, subject->keys, 0);
 }
 
-/* `more` gets what the line of JSON is to tell. */
+/* Writes additional values for the line of JSON to `more`. */
 static void begin_table(struct subject *subject, char more[static MORE_MAX])
 {
 	const size_t arena_bytes = arena_size(subject);
@@ -189,7 +189,7 @@ static void begin_table(struct subject *subject, char more[static MORE_MAX])
 	insert_all(subject);
 	after = keys_resident_bytes();
 	weir_table_stats(subject->table, weir_table_now(subject->table), &stats);
-	/* Two keys in ten million may share a fingerprint and a place. */
+	/* A few keys in ten million share a fingerprint and a place. */
 	if (stats.live + stats.evicted + 10 < subject->keys)
 		errx(1, "%" PRIu64 " keys live and %" PRIu64 " evicted, of %" PRIu32, stats.live, stats.evicted,
 		     subject->keys);
@@ -197,7 +197,7 @@ static void begin_table(struct subject *subject, char more[static MORE_MAX])
 		 (after - before) / subject->keys, 1e6 * (double)stats.evicted / subject->keys, stats.size_bytes);
 }
 
-/* Memory as the table has it, all of it touched. */
+/* Memory of the same size and kind as the table's, with all pages touched. */
 static void begin_bare(struct subject *subject)
 {
 	const size_t size = weir_table_size(subject->keys, 0), page = weir__memory_page();
@@ -246,7 +246,7 @@ int main(int argc, char **argv)
 		if (strcmp(name, "--zipf") == 0)
 			is_zipf = true;
 		else if (++i == argc)
-			errx(2, "%s: without a value", name);
+			errx(2, "%s: missing value", name);
 		else if (strcmp(name, "--keys") == 0)
 			subject.keys = (uint32_t)strtoul(argv[i], NULL, 10);
 		else if (strcmp(name, "--limit") == 0)
@@ -254,13 +254,13 @@ int main(int argc, char **argv)
 		else if (strcmp(name, "--file") == 0)
 			subject.file = argv[i];
 		else if (!work_option(&work, name, argv[i]))
-			errx(2, "no such option: %s", name);
+			errx(2, "unknown option: %s", name);
 	}
 	work.is_mixed = strcmp(subject.text, KEYS_LIMIT) != 0;
 	work_check(&work);
 	if (subject.keys < 1 || subject.keys > KEYS_MAX)
-		errx(2, "keys are 1 to %d", KEYS_MAX);
-	weir_clock_now(); /* it calibrates itself when it is first read */
+		errx(2, "--keys must be 1 to %d", KEYS_MAX);
+	weir_clock_now(); /* the first call calibrates the clock */
 	if (is_bare)
 		begin_bare(&subject);
 	else

@@ -5,20 +5,20 @@
     ./dev bench table --curve [--rounds N] [--seconds S] [--quick]
     ./dev bench table --events [--rounds N] [--quick]
 
-Every contender decides the same keys in the same order, each written into a buffer on the stack right before, and
-holds all of them before time is taken. Each is a process of its own, run once a round, in turn, on processors of its
-own. Tables show the median of the rounds, and as noise (largest - smallest) / median. Ratios compare each contender's
-fastest round: other users of the machine only ever add time, and rarely to all alike. Of memory, and of keys that gave
-way, the worst round counts. Sliding logs come after all others: bench/table_log.py.
+Every contender decides the same keys in the same order. It writes each key into a buffer on the stack right before the
+decision, and has all keys before the measurement. Each contender is its own process on its own processors, and runs once a
+round, in turn. Tables show the median of the rounds. Noise is (largest - smallest) / median. Ratios compare the fastest
+round of each contender, because other users of the machine only add time, and rarely the same to all. For memory and
+evicted keys, the worst round counts. Sliding logs come last: bench/table_log.py.
 
 Instructions: callgrind, as in ./dev bench core, with 1000 keys.
 
 --curve measures 1000 to 100 million keys instead, and draws table_keys.svg. --events measures each operation on
-a key with 10 to 100,000 events, and draws table_events_log.svg and table_events_segments.svg. They
-are drawn into build/bench/plots, with --write into docs/plots.
+a key with 10 to 100,000 events, and draws table_events_log.svg and table_events_segments.svg. The plots are in
+build/bench/plots, with --write in docs/plots.
 
-The exit status is 1 if a promised figure is missed; --report-only only says so. --quick is a smoke test: its figures
-mean nothing and are not judged."""
+The exit status is 1 if a target is missed, unless you pass --report-only. --quick is a smoke test: its figures mean
+nothing and are not judged."""
 # packages: valgrind golang-go golang-golang-x-time-dev redis-server
 
 import argparse
@@ -51,7 +51,7 @@ TEN_MILLION = [name for name in CONTENDERS if name != "sharded"]
 LOADS = ["uniform", "zipf"]
 SPRAY = ("spray",)
 IN_FILE = ("1m", "uniform", 1, "file")
-FILE = "build/bench/table.file"  # on the disk's file system, as the build is
+FILE = "build/bench/table.file"  # on the file system of the build
 
 # ratio, "at least" or "at most", bound
 PROMISES = [
@@ -78,8 +78,8 @@ CRAFTED_EVICTED_PPM_MOST = 100
 # --- measuring ------------------------------------------------------------------------------------------------------
 
 def contenders(sizes, arguments):
-    """Contender -> (command, threads), in the order of a round: what a ratio compares is run one right after the
-    other, as far as that goes."""
+    """Contender -> (command, threads), in the order of a round. The two sides of a ratio run one after the other, where
+    possible."""
     for_long = ["--seconds", str(arguments.seconds)]
     found = {}
     for load, threads, name in itertools.product(LOADS, (1, 2), CONTENDERS):
@@ -189,44 +189,44 @@ def print_ten_million(times):
 
 def print_attacks(times, crafted):
     spray = times[SPRAY]
-    print(f"\nspray: {spray['strangers']} strangers at {spray['ns']:.1f} ns (noise {percent(spray['noise'])}), "
+    print(f"\nspray: {spray['strangers']} new keys at {spray['ns']:.1f} ns (noise {percent(spray['noise'])}), "
           f"{spray['live']} of {spray['capacity']} slots live at the end, {spray['evicted']} evicted;\n"
-          f"  of {spray['held_limit']:.1f} that each of 1000 throttled keys may have had they were allowed "
-          f"{100 * spray['held_above_limit']:+.2f} %, the luckiest {100 * spray['held_most_above_limit']:+.2f} %")
+          f"  each of 1000 throttled keys may have {spray['held_limit']:.1f}; allowed beyond that: mean "
+          f"{100 * spray['held_above_limit']:+.2f} %, most {100 * spray['held_most_above_limit']:+.2f} %")
     print("crafted: " + ", ".join(f"{name} {one['ns']:.1f} ns ({one['evicted_ppm']:.0f} ppm evicted)"
                                   for name, one in crafted.items()))
 
 
 NOTES = """
-Limit of every key: 1/3min burst 3000000 (spray: 10/min burst 100): all are allowed and write, none is full.
-one: weir_table_allow with weir_table_now. batch: 32 keys are written and claims filled in, then one clock reading and
-weir_table_allow_batch. bare: the table's hash, clock, memory and huge pages, and one 16-byte load and swap at a place
-that the hash gives: no table can do less. Batches of it fetch all 32 places, then swap.
-x/time/rate: map[string]*rate.Limiter; looks up or makes the limiter under the mutex, calls Allow after it. Shards are
-chosen by hash/maphash, each has its map and mutex. No garbage is collected while time is taken. Goroutines are not tied
-to threads, which would slow the mutex down.
-bytes a key: what the process grew by while all keys were inserted; of Go after all garbage was given back.
-spray: strangers only; requests of throttled keys are not timed. The table is full before time is taken.
-crafted: keys of 16 bytes that share one pair of cache lines by FNV-1a, and by the table's own hash with a secret of
+Limit of every key: 1/3min burst 3000000 (spray: 10/min burst 100): all requests are allowed and write, no key is full.
+one: weir_table_allow with weir_table_now. batch: writes 32 keys, fills in claims, reads the clock once, and calls
+weir_table_allow_batch. bare: the table's hash, clock, memory and huge pages, and one 16-byte load and swap at the place
+of the hash: a lower bound for a table. Its batches prefetch all 32 places, then swap.
+x/time/rate: map[string]*rate.Limiter; finds or makes the limiter under the mutex, then calls Allow. hash/maphash chooses
+the shard, and each has its map and mutex. Garbage collection is off during the measurement. Goroutines are not locked to
+threads, because that would slow the mutex down.
+bytes a key: growth of the process while all keys were inserted; for Go after garbage collection.
+spray: times only new keys, not the requests of throttled keys. The table is full before the measurement.
+crafted: keys of 16 bytes that share one pair of cache lines by FNV-1a, or by the table's own hash with a secret of
 zeros; fastest of 60 passes over each kind in turn.
-Instructions of the Go programs include their loop; of Weir, what the functions do until they return."""
+Instructions of the Go programs include their loop. Those of Weir are from the entry of the functions to their return."""
 
 
 def read_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench table", description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=5, help="of which the median is taken (5)")
-    parser.add_argument("--seconds", type=float, default=0.5, help="each measurement of a round (0.5)")
-    parser.add_argument("--spray-keys", type=int, default=10_000_000, help="strangers a round (10 million)")
-    parser.add_argument("--curve", action="store_true", help="1000 to 100 million keys instead, and draw it")
-    parser.add_argument("--events", action="store_true", help="keys with 10 to 100,000 events instead, and draw it")
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (5)")
+    parser.add_argument("--seconds", type=float, default=0.5, help="duration of each measurement (0.5)")
+    parser.add_argument("--spray-keys", type=int, default=10_000_000, help="new keys a round (10 million)")
+    parser.add_argument("--curve", action="store_true", help="measure 1000 to 100 million keys instead, and draw a plot")
+    parser.add_argument("--events", action="store_true", help="measure keys with 10 to 100,000 events instead, and draw plots")
     add_write(parser)
-    parser.add_argument("--report-only", action="store_true", help="exit 0 also if a figure is missed")
-    parser.add_argument("--quick", action="store_true", help="a smoke test: does it work at all")
+    parser.add_argument("--report-only", action="store_true", help="exit 0 even if a target is missed")
+    parser.add_argument("--quick", action="store_true", help="a smoke test; its figures mean nothing")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.rounds, arguments.seconds, arguments.spray_keys = 1, 0.02, 10_000
     if arguments.rounds < 1 or arguments.seconds <= 0 or arguments.spray_keys < 1:
-        parser.error("--rounds, --seconds and --spray-keys are above 0")
+        parser.error("--rounds, --seconds and --spray-keys must be above 0")
     return arguments
 
 
@@ -234,7 +234,7 @@ def main():
     arguments = read_arguments()
     cpus = processors()
     if os.path.exists(FILE):
-        os.remove(FILE)  # of a run that was cut short
+        os.remove(FILE)  # left by a run that was interrupted
     load = os.getloadavg()[0]
     if arguments.events:
         return table_events.main(arguments, cpus, machine([]))
@@ -265,8 +265,8 @@ def main():
     print_machine(where)
     print(f"tables: medians of {arguments.rounds} rounds of {arguments.seconds} s; noise is (largest - smallest) / "
           f"median, at most {percent(noise)}\n"
-          "ratios: of the fastest round of each contender, since what others do on the machine only ever adds time\n"
-          f"load before: {load:.2f}; of its processor a thread in C had {percent(busy)} or more")
+          "ratios: of the fastest round of each contender, because other users of the machine only add time\n"
+          f"load before: {load:.2f}; each thread in C had at least {percent(busy)} of its processor")
     rows = [*judge(ratios, ranges, times, crafted), *table_log.judge(logs, arguments.rounds)]
     return finish("table", rows, ratios, {
         "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds, "load_before": load,

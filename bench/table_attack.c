@@ -1,8 +1,8 @@
-/* table_attack.c: what a table does when somebody means harm; prints one line of JSON. bench/table.py runs it.
+/* table_attack.c: measures a table under attack, and prints one line of JSON. bench/table.py runs it.
  *
- *     table_attack spray [--keys N] [--spray-keys N]   a table for --keys (1000000), and --spray-keys (10000000) that
- *                                                      were never seen before, beside HELD keys that are throttled
- *     table_attack crafted [--keys N]                  --keys (100000) that fall together by a hash without a secret */
+ *     table_attack spray [--keys N] [--spray-keys N]   a table for --keys (1000000) gets --spray-keys (10000000) new
+ *                                                      keys, beside requests of HELD throttled keys
+ *     table_attack crafted [--keys N]                  --keys (100000) that collide under a hash without a secret */
 #include <weir/table.h>
 
 #include <err.h>
@@ -37,17 +37,17 @@ static struct weir_table_stats stats_of(struct weir_table *table)
 
 /* --- spray -------------------------------------------------------------------------------------------------------- */
 
-/* A stranger that was allowed once is in use for 6 s: soon more strangers are in use than the table has slots. Throttled
- * keys are in use for up to ten minutes. */
+/* A new key ("stranger") is in use for 6 s after its request, so soon more are in use than the table has slots.
+ * Throttled keys are in use for up to ten minutes. */
 #define SPRAY_LIMIT "10/min burst 100"
 static const double spray_burst = 100, spray_per_second = 10.0 / 60;
 
 enum {
 	HELD = 1000,
-	BLOCK = 1024,     /* strangers between two looks at the clock */
-	HELD_EACH = 128,  /* after each block, so many requests of throttled keys */
-	FILL_FACTOR = 3,  /* so many strangers for each key that the table is for, before anything is measured */
-	STRIDE = 61803399 /* visits all numbers of eight digits, once each, in no order */
+	BLOCK = 1024,     /* strangers between two readings of the clock */
+	HELD_EACH = 128,  /* requests of throttled keys after each block */
+	FILL_FACTOR = 3,  /* strangers for each key of the table's capacity, before the measurement */
+	STRIDE = 61803399 /* visits each number of eight digits once, scattered */
 };
 
 struct spray {
@@ -74,7 +74,7 @@ static void ask_held(struct spray *spray, uint32_t n)
 	}
 }
 
-/* Strangers from `from` on; returns how many were allowed. */
+/* Sends n strangers, starting with number `from`. Returns how many were allowed. */
 static uint64_t ask_strangers(struct spray *spray, const char *prefix, uint64_t from, uint64_t n)
 {
 	uint64_t admitted = 0;
@@ -142,8 +142,9 @@ static void write_digits(char *key, uint32_t number)
 	keys_write(key + LETTERS - KEY_PREFIX, number);
 }
 
-/* The hashes to craft against, FNV-1a and weir__hash with a secret of zeros, in two halves, since most of the time goes
- * into searching: begin_unkeyed takes the letters, the others the digits. They return what chooses the line. */
+/* The hashes to attack: FNV-1a, and weir__hash with a secret of zeros. They are split in two, to make the search
+ * faster: begin_unkeyed hashes the letters, end_... the digits. end_... return the bits that choose the cache
+ * line. */
 struct unkeyed {
 	uint32_t fnv1a;
 	struct weir__sip sip;
@@ -181,13 +182,13 @@ static inline uint32_t end_zero_secret(struct unkeyed begun, uint64_t digits)
 	return (uint32_t)((begun.sip.v0 ^ begun.sip.v1 ^ begun.sip.v2 ^ begun.sip.v3) >> 32);
 }
 
-/* Searches keys, from one thread's part of all. */
+/* One thread's part of the search for keys. */
 struct crafter {
 	crafted_key *keys;
 	uint32_t n;
-	uint64_t pairs; /* of lines that the table has */
+	uint64_t pairs; /* pairs of cache lines in the table */
 	bool is_fnv1a;
-	char letter; /* that they begin with */
+	char letter; /* the first letter of its keys */
 };
 
 static inline __attribute__((always_inline)) void craft_by(struct crafter *crafter,
@@ -210,10 +211,10 @@ static inline __attribute__((always_inline)) void craft_by(struct crafter *craft
 				return;
 		}
 	}
-	errx(1, "too few keys of one pair of lines were found");
+	errx(1, "found too few keys for one pair of cache lines");
 }
 
-/* The halves above must be what the library computes. */
+/* Checks that the hash above is the same as the library's. */
 static void check_crafted(const struct crafter *crafter)
 {
 	static const struct weir__hash_secret zeros = { 0, 0 };
@@ -222,7 +223,7 @@ static void check_crafted(const struct crafter *crafter)
 		const uint64_t bits = weir__hash(&zeros, crafter->keys[i], CRAFTED_LENGTH) >> 32;
 
 		if (bits * crafter->pairs >> 32 != 0)
-			errx(1, "weir__hash is another one than keys are crafted against");
+			errx(1, "weir__hash differs from the hash in this file");
 	}
 }
 
@@ -238,7 +239,7 @@ static void *craft(void *crafter_)
 	return NULL;
 }
 
-/* On two threads: it takes most of the time. */
+/* Uses two threads, because the search takes most of the time. */
 static void craft_all(crafted_key *keys, uint32_t n, uint64_t pairs, bool is_fnv1a)
 {
 	struct crafter crafters[2] = { { keys, n / 2, pairs, is_fnv1a, 'a' },
@@ -352,10 +353,10 @@ int main(int argc, char **argv)
 		else if (i + 1 < argc && is_spray && strcmp(argv[i], "--spray-keys") == 0)
 			strangers = strtoull(argv[i + 1], NULL, 10);
 		else
-			errx(2, "no such option, or none without a value: %s", argv[i]);
+			errx(2, "unknown option, or its value is missing: %s", argv[i]);
 	}
 	if (keys < 2 || keys > KEYS_MAX || strangers < 1 || strangers > KEYS_MAX)
-		errx(2, "keys are 2 to %d", KEYS_MAX);
+		errx(2, "--keys must be 2 to %d", KEYS_MAX);
 	if (is_spray)
 		measure_spray(keys, strangers);
 	else

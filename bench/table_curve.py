@@ -1,5 +1,5 @@
 """The curve of ./dev bench table --curve: ns a decision for 1000 to 100 million keys, as numbers and as a plot. Not a
-bench itself."""
+benchmark itself."""
 
 import json
 import math
@@ -11,7 +11,7 @@ SIZES = [1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000]
 QUICK_SIZES = [1_000, 2_000]
 GO_MOST = 10_000_000  # 100 million limiters in a map need more memory than the largest machine here has
 
-# Colours that stay apart for colour-blind readers, on a white ground of their own: as in examples/plots.
+# Colours that colour-blind readers can tell apart, on a white background, as in examples/plots.
 INK, FAINT = "#24292f", "#d8dee4"
 # contender -> label, colour, dashes
 LINES = {
@@ -42,7 +42,7 @@ def contenders(commands, sizes, seconds):
 # --- the plot -------------------------------------------------------------------------------------------------------
 
 def scales(sizes, ns):
-    """Two functions: where on the page a number of keys is, and a time. Both axes are logarithmic."""
+    """Two functions: the x of a number of keys, and the y of a time. Both axes are logarithmic."""
     least, most = math.log10(sizes[0]), math.log10(sizes[-1])
     low, high = math.log10(min(10, *ns)), math.log10(max(1000, *ns))
 
@@ -71,7 +71,7 @@ def draw_axes(sizes, across, down, ns):
 
 
 def apart(wanted, least):
-    """Heights near those wanted (in order), at least so far apart."""
+    """Heights near the wanted ones (sorted), at least `least` apart."""
     placed = []
     for height in wanted:
         placed.append(max(height, placed[-1] + least) if placed else height)

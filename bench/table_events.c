@@ -1,5 +1,5 @@
-/* table_events.c: measures each operation on one key by how many events the key has, and prints one line of JSON for each.
- * bench/table_events.py runs it.
+/* table_events.c: measures each operation on one key by how many events the key has, and prints one line of JSON for
+ * each. bench/table_events.py runs it.
  *
  *     table_events log|segments EVENTS...
  *
@@ -38,7 +38,7 @@ static struct weir_verdict take(const struct subject *subject, const struct weir
 	return weir_table_take(subject->table, limit, key, sizeof(key), now, cost);
 }
 
-/* The operations. Each returns whether it did what is to be measured. */
+/* The operations. Each returns whether it had the expected result. */
 
 /* Each takes the place of an event that has expired. */
 static bool allow(struct subject *subject)
@@ -111,7 +111,7 @@ static bool undo(struct subject *subject)
 	       1;
 }
 
-/* What is then refunded or undone. Nothing expires meanwhile, so the number of events stays. */
+/* The charge to refund or undo. Nothing expires meanwhile, so the number of events stays the same. */
 static bool charge(struct subject *subject)
 {
 	subject->now++;
@@ -152,7 +152,7 @@ static const struct weir_table_limit *add_limit(const struct subject *subject, c
 	return limit;
 }
 
-/* Long after what was there before. */
+/* Fills the key again, hours later, when all earlier events have expired. */
 static void fill(struct subject *subject)
 {
 	const struct weir_table_limit *const limits[] = { subject->limit, subject->counts_all };
@@ -187,12 +187,11 @@ static double measure(struct subject *subject, const struct operation *operation
 
 		for (int i = 0; i < each; i++) {
 			if (operation->before && !operation->before(subject))
-				errx(1, "%s: what comes before it failed", operation->name);
+				errx(1, "%s: its preparation failed", operation->name);
 			if (operation->before)
 				start = ns_now();
 			if (!operation->act(subject))
-				errx(1, "%s, %" PRIu64 " events: not what is to be measured", operation->name,
-				     subject->events);
+				errx(1, "%s, %" PRIu64 " events: unexpected result", operation->name, subject->events);
 			if (operation->before)
 				took += ns_now() - start;
 		}
@@ -233,7 +232,7 @@ int main(int argc, char **argv)
 {
 	if (argc < 3 || (strcmp(argv[1], "log") != 0 && strcmp(argv[1], "segments") != 0))
 		errx(2, "usage: table_events log|segments EVENTS...");
-	weir_clock_now(); /* it calibrates itself when it is first read */
+	weir_clock_now(); /* the first call calibrates the clock */
 	for (int i = 2; i < argc; i++)
 		measure_all(strcmp(argv[1], "log") == 0, strtoul(argv[i], NULL, 10));
 	return 0;

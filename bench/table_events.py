@@ -1,5 +1,5 @@
 """The curves of ./dev bench table --events: ns an operation on a key with 10 to 100,000 events, as numbers and as plots.
-Not a bench itself."""
+Not a benchmark itself."""
 
 import json
 import math
@@ -12,7 +12,7 @@ EVENTS = "build/bench/table_events"
 SIZES = [10, 100, 1_000, 10_000, 100_000]
 QUICK_SIZES = [10, 100]
 KINDS = {"log": "sliding log, as many events as it allows", "segments": "sliding counter, a unit in each sub-window"}
-# Colours that stay apart for colour-blind readers.
+# Colours that colour-blind readers can tell apart.
 COLOURS = ["#0b63b5", "#c2410c", "#0f766e", "#7c3aed", "#57606a", "#b45309", "#be185d", "#4d7c0f", "#0369a1", "#991b1b",
            "#334155"]
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 800, 480, 72, 570, 56, 426

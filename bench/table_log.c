@@ -3,12 +3,12 @@
  *     table_log one OPTION...      weir_table_allow, key by key
  *     table_log batch OPTION...    weir_table_allow_batch, TOGETHER keys at a time, all at the time of the first
  *
- *     table_log full OPTION...     no time is taken: the memory of logs that are all full
+ *     table_log full OPTION...     measures the memory of full logs, and no time
  *
  *     --keys N     (100000)
  *     --seconds S, --count N: see workers.h
  *
- * The load, and what comes before time is taken, is that of log_load.h. */
+ * See log_load.h for the load and the warm-up. */
 #include <weir/table.h>
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@
 enum {
 	TOGETHER = 32,
 	BATCH = 32 * TOGETHER,
-	KEY_BYTES = 32, /* what a key may take beside its events */
+	KEY_BYTES = 32, /* memory of a key besides its events */
 	MORE_MAX = 400,
 };
 
@@ -84,7 +84,7 @@ static bool ask(void *subject_, uint32_t number, uint64_t since_first_ns)
 	return weir_table_allow(subject->table, subject->limit, key, KEY_LENGTH, subject->start + since_first_ns, 1);
 }
 
-/* For logs that are all full. */
+/* Large enough for full logs. */
 static size_t arena_bytes(uint32_t keys)
 {
 	struct weir_limit limit;
@@ -108,7 +108,7 @@ static void make_table(struct subject *subject)
 	subject->start = weir_table_now(subject->table);
 }
 
-/* `more` gets what the line of JSON is to tell. */
+/* Writes additional values for the line of JSON to `more`. */
 static void begin(struct subject *subject, char more[static MORE_MAX])
 {
 	struct weir_table_stats stats;
@@ -154,18 +154,18 @@ int main(int argc, char **argv)
 		errx(2, "usage: table_log one|batch|full [--keys N] [--seconds S | --count N]");
 	for (int i = 2; i < argc; i += 2) {
 		if (i + 1 == argc)
-			errx(2, "%s: without a value", argv[i]);
+			errx(2, "%s: missing value", argv[i]);
 		else if (strcmp(argv[i], "--keys") == 0)
 			keys = (uint32_t)strtoul(argv[i + 1], NULL, 10);
 		else if (!work_option(&work, argv[i], argv[i + 1]))
-			errx(2, "no such option: %s", argv[i]);
+			errx(2, "unknown option: %s", argv[i]);
 	}
 	if (work.batch)
 		work_check(&work);
 	if (work.threads != 1)
-		errx(2, "one thread: the requests have one order");
+		errx(2, "--threads must be 1: the requests have one order");
 	subject.load = log_load_of(keys);
-	weir_clock_now(); /* it calibrates itself when it is first read */
+	weir_clock_now(); /* the first call calibrates the clock */
 	if (work.batch) {
 		begin(&subject, more);
 		work_measure(&work, more);

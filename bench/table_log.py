@@ -1,7 +1,7 @@
-"""Sliding logs for ./dev bench table, beside a Go map of slices and the sorted sets of Redis. Not a bench itself.
+"""Sliding logs for ./dev bench table, beside a Go map of slices and the sorted sets of Redis. Not a benchmark itself.
 
-The load is that of bench/log_load.h. One Redis server, on a socket of its own and without persistence, serves all
-rounds. It has one processor, its client has another; the other contenders have only that one."""
+bench/log_load.h describes the load. One Redis server, on a Unix socket and without persistence, serves all rounds. It has
+one processor, and its client has another. The other contenders run on the processor of the client."""
 
 import contextlib
 import json
@@ -33,25 +33,24 @@ PROMISES = [
     ("log_vs_redis_zset", ">=", 20.0),
     ("log_bytes_per_event", "<=", 10.0),
 ]
-# The share that is allowed goes up and down over a minute of the load, so how much of it a contender gets through in a
-# second decides what it sees. Over the same requests all must allow the same, but for the bit of the clock, and for
-# batches, which have one time for all. Redis gets other keys at the same times: that is a matter of chance.
+# The share of allowed requests varies over a minute of the load, so it depends on how far a contender gets. For the same
+# requests all must allow the same share, except for the bit of the clock, and for batches, which have one time for all
+# requests. Redis gets other random keys at the same times, so it may differ more.
 COMPARED, SHARES_APART_MOST, REDIS_APART_MOST = 102_400, 0.0005, 0.01
 
-NOTES = """logs: 100/min sliding_log; each key is offered 150 a minute, of a time that the number of the request gives.
-The clock is read all the same. Logs are full before time is taken, and about two thirds are allowed.
-Go: map[string]*entry, each a []int64: what has expired is cut off in front, what is allowed appended, under one mutex.
-Redis: EVALSHA of ZREMRANGEBYSCORE, ZCARD, ZADD, PEXPIRE by a client in C over a Unix socket, on a processor of its own.
-Pipelined: 32 are sent at once, and the next 32 before the replies are read. The faster of the two counts.
-bytes an event: what the process grew by; of Weir when all logs are full, less 32 a key, of Go after all garbage was
-given back."""
+NOTES = """logs: 100/min sliding_log. Each key gets 150 requests a minute, at times computed from the number of the request. Each
+request still reads the clock. Logs are full before the measurement, and about two thirds of the requests are allowed.
+Go: map[string]*entry, each a []int64. Cuts off expired times in front and appends allowed ones, under one mutex.
+Redis: EVALSHA of ZREMRANGEBYSCORE, ZCARD, ZADD, PEXPIRE by a client in C over a Unix socket, on its own processor.
+Pipelined: sends 32 at once, and the next 32 before it reads the replies. The faster of the two counts.
+bytes an event: growth of the process; for Weir with full logs, minus 32 bytes a key; for Go after garbage collection."""
 
 
 # --- measuring ------------------------------------------------------------------------------------------------------
 
 @contextlib.contextmanager
 def redis_server(cpus):
-    """Yields its socket. The server is gone when this is left, however it is."""
+    """Yields the path of its socket. Stops the server at the end, also after an exception."""
     with tempfile.TemporaryDirectory(prefix="weir-bench-") as folder:
         path = Path(folder, "socket")
         with open(Path(folder, "log"), "w+", encoding="utf-8") as log:

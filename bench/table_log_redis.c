@@ -1,17 +1,17 @@
-/* table_log_redis.c: the work of table_log.c done by a Redis server, one sorted set a key. Prints one line of JSON;
- * bench/table_log.py starts the server, and runs this.
+/* table_log_redis.c: the same work as table_log.c, by a Redis server with a sorted set for each key. Prints one line of
+ * JSON. bench/table_log.py starts the server and runs this program.
  *
- *     table_log_redis fill OPTION...     puts into an empty server what the warm-up of log_load.h leaves
+ *     table_log_redis fill OPTION...     fills an empty server with the logs after the warm-up of log_load.h
  *     table_log_redis ask OPTION...      waits for the reply to each request before it sends the next
  *     table_log_redis pipeline OPTION... sends TOGETHER requests at once, and the next as many before it reads the
  *                                        replies: the server always has something to do
  *
  *     --socket PATH   of the server
- *     --keys N        (100000), the same for all runs on a server
+ *     --keys N        (100000), must be the same for all runs on a server
  *     --seconds S, --count N: see workers.h
  *
- * The warm-up is worked out here and sent as one command a key: sent as requests it would take minutes, and leave the
- * same. The server remembers how many requests there were, so that each run goes on where the last one ended. */
+ * The warm-up is computed here and sent as one command for each key. Sent as requests, it would take minutes and have
+ * the same result. The server stores the number of requests, so that each run continues where the last one ended. */
 #include <weir/clock.h>
 
 #include <inttypes.h>
@@ -32,9 +32,9 @@ enum {
 	REPLY = 4, /* ":1\r\n" or ":0\r\n" */
 };
 
-/* The usual script. Scores are microseconds, which a double holds exactly, and members the same, as no two requests
- * have the same one. Keys would expire after the window, but by the server's own clock: an hour costs it as much, and
- * none is gone before the last round. */
+/* The usual script. Scores are microseconds, which a double holds exactly. Members are the same number, because no two
+ * requests have the same microsecond. A real program expires keys after the window. By Redis's own clock they would
+ * expire before the last round, so they get an hour, at the same cost. */
 #define EXPIRE_MS "3600000"
 #define SCRIPT                                                                                                         \
 	"redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', tonumber(ARGV[1]) - ARGV[2]) "                                \
@@ -43,12 +43,12 @@ enum {
 	"redis.call('PEXPIRE', KEYS[1], " EXPIRE_MS ") "                                                               \
 	"return 1"
 
-#define START_US UINT64_C(1700000000000000) /* of sixteen digits, as the time has nowadays */
+#define START_US UINT64_C(1700000000000000) /* sixteen digits, as the current time */
 
 struct subject {
 	struct log_load load;
 	int server;
-	FILE *replies; /* the same socket, for replies to what is not measured; holds nothing between two commands */
+	FILE *replies; /* the same socket, outside the measurement; its buffer is empty between commands */
 	char request[REQUEST_ROOM];
 	size_t request_length, key_at, now_at;
 };
@@ -88,7 +88,7 @@ static uint64_t read_answers(int server, size_t n)
 	return allowed;
 }
 
-/* For what is not measured: reads a line, and if that tells the length of a string, the string instead. */
+/* Outside the measurement: reads a line or a bulk string. */
 static void read_reply(const struct subject *subject, char *ret_text, size_t room)
 {
 	unsigned long length;
@@ -140,7 +140,7 @@ static int connect_to(const char *path)
 	return server;
 }
 
-/* Bytes of memory that the server has now. */
+/* Resident memory of the server, in bytes. */
 static double server_bytes(const struct subject *subject)
 {
 	char text[8192], *found;
@@ -148,7 +148,7 @@ static double server_bytes(const struct subject *subject)
 	command(subject, text, sizeof(text), "INFO", "memory", NULL);
 	found = strstr(text, "used_memory_rss:");
 	if (!found)
-		errx(1, "redis: INFO tells no used_memory_rss");
+		errx(1, "redis: INFO has no used_memory_rss");
 	return strtod(found + strlen("used_memory_rss:"), NULL);
 }
 
@@ -165,7 +165,7 @@ static void write_us(char *text, uint64_t us)
 	memcpy(text + 8, digits + KEY_PREFIX, 8);
 }
 
-/* All but the key and the time is written once. */
+/* Prepares the request. Only the key and the time change later. */
 static void prepare_request(struct subject *subject)
 {
 	char sha[64];
@@ -220,7 +220,7 @@ static uint64_t batch_pipeline(const void *subject_, size_t thread)
 	return allowed + read_answers(subject->server, TOGETHER);
 }
 
-/* --- before it is measured ---------------------------------------------------------------------------------------- */
+/* --- preparation -------------------------------------------------------------------------------------------------- */
 
 struct log {
 	uint64_t us[LOG_LIMIT]; /* a ring */
@@ -240,7 +240,7 @@ static bool ask_log(void *logs, uint32_t number, uint64_t since_first_ns)
 	return true;
 }
 
-/* A sorted set with what the log holds, and when it expires. */
+/* Sends the log as a sorted set, with its expiry. */
 static void send_log(const struct subject *subject, uint32_t number, const struct log *log)
 {
 	char text[LOG_LIMIT * 48 + 256], key[KEY_ROOM] = "user:";
@@ -300,7 +300,7 @@ static void fill(struct subject *subject)
 	       (server_bytes(subject) - before) / (double)events);
 }
 
-/* Keys are drawn in another order in each run. */
+/* Continues after the last run. Each run draws keys in a different order. */
 static void go_on(struct subject *subject)
 {
 	char text[64];
@@ -309,7 +309,7 @@ static void go_on(struct subject *subject)
 	subject->load.n = strtoull(text, NULL, 10);
 	subject->load.order = keys_order_of(subject->load.n, NULL);
 	if (subject->load.n < LOG_WARM_UP_MINUTES * log_load_minute(&subject->load))
-		errx(2, "this server was not filled");
+		errx(2, "the server is empty: run fill first");
 }
 
 int main(int argc, char **argv)
@@ -328,17 +328,17 @@ int main(int argc, char **argv)
 		errx(2, "usage: table_log_redis fill|ask|pipeline --socket PATH [--keys N] [--seconds S | --count N]");
 	for (int i = 2; i < argc; i += 2) {
 		if (i + 1 == argc)
-			errx(2, "%s: without a value", argv[i]);
+			errx(2, "%s: missing value", argv[i]);
 		else if (strcmp(argv[i], "--socket") == 0)
 			path = argv[i + 1];
 		else if (strcmp(argv[i], "--keys") == 0)
 			keys = (uint32_t)strtoul(argv[i + 1], NULL, 10);
 		else if (!work_option(&work, argv[i], argv[i + 1]))
-			errx(2, "no such option: %s", argv[i]);
+			errx(2, "unknown option: %s", argv[i]);
 	}
 	work_check(&work);
 	if (!path || work.threads != 1)
-		errx(2, "one thread, and the socket of a server");
+		errx(2, "--socket is missing, or --threads is not 1");
 	subject.load = log_load_of(keys);
 	subject.server = connect_to(path);
 	subject.replies = fdopen(subject.server, "r");

@@ -1,4 +1,4 @@
-/* waiting.c: how evenly, and at what cost, threads are let go. Prints one line of JSON.
+/* waiting.c: measures how evenly waits end, and their CPU time. Prints one line of JSON.
  *
  *     waiting queue|limiter N      one thread takes N departures of 1000 a second: spacing errors, processor time
  *     waiting crowd N SECONDS      N threads wait on one limiter of 10,000 a second: shares, total, processor time
@@ -42,7 +42,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Of times one after another: how far each stands from one spacing after the one before. */
+/* Prints how far the distance of consecutive times is from `spacing`. */
 static void print_spacing(weir_ns *times, size_t n, double seconds_used)
 {
 	const double elapsed = (double)(times[n - 1] - times[0]) / 1e9;
@@ -109,7 +109,7 @@ static void measure_limiter(size_t n)
 
 	for (size_t i = 0; i < n; i++) {
 		if (weir_limiter_wait(limiter, 1, WEIR_NEVER, NULL) != WEIR_OK)
-			errx(1, "the limiter does not let go");
+			errx(1, "the wait failed");
 		times[i] = monotonic();
 	}
 	print_spacing(times, n, processor_seconds() - before);
@@ -134,7 +134,7 @@ static void *take_turns(void *member_)
 	while (monotonic() < member->end) {
 		if (member->limiter) {
 			if (weir_limiter_wait(member->limiter, 1, WEIR_NEVER, NULL) != WEIR_OK)
-				errx(1, "the limiter does not let go");
+				errx(1, "the wait failed");
 		} else {
 			const struct timespec at = { (time_t)(next / 1000000000), (long)(next % 1000000000) };
 

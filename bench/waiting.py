@@ -3,14 +3,14 @@
 
     ./dev bench waiting [--rounds N] [--items N] [--seconds S] [--report-only] [--quick]
 
-Spacing: one thread takes departures of 1000 a second; the error is how far apart two of them are from 1 ms. Processor
-time is that of the whole process, per departure. The queue and Go's Wait are run in turn; tables show medians of the
-rounds, ratios compare each one's best round, since other users of the machine only ever add to either.
+Spacing: one thread waits for departures at 1000 a second. The error is the difference of each distance from 1 ms. CPU time is
+that of the whole process, per departure. The queue and Go's Wait run in turn. Tables show medians of the rounds. Ratios compare
+the best round of each, because other users of the machine only add time.
 
-Crowd: 1000 threads wait on one limiter of 10,000 a second, each again as soon as it was let go. Beside it as many threads
-sleep and wake up as often by themselves: the difference is what waiting costs beyond the wake-ups.
+Crowd: 1000 threads wait in a loop on one limiter of 10,000 a second. For comparison, as many threads sleep and wake up as often
+by themselves. The difference is the cost of waiting beyond the wake-ups.
 
-The exit status is 1 if a promised figure is missed; --report-only only says so. --quick is a smoke test."""
+The exit status is 1 if a target is missed, unless you pass --report-only. --quick is a smoke test."""
 # packages: golang-go golang-golang-x-time-dev
 
 import argparse
@@ -29,11 +29,11 @@ CROWD_CPU = 0.05
 
 def read_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench waiting", description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=5, help="of each contender (5)")
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (5)")
     parser.add_argument("--items", type=int, default=5000, help="departures a round (5000)")
-    parser.add_argument("--seconds", type=float, default=5, help="of a crowd (5)")
-    parser.add_argument("--report-only", action="store_true", help="exit 0 also if a figure is missed")
-    parser.add_argument("--quick", action="store_true", help="a smoke test: does it work at all")
+    parser.add_argument("--seconds", type=float, default=5, help="duration of a crowd (5)")
+    parser.add_argument("--report-only", action="store_true", help="exit 0 even if a target is missed")
+    parser.add_argument("--quick", action="store_true", help="a smoke test; its figures mean nothing")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.rounds, arguments.items, arguments.seconds = 1, 50, 0.3

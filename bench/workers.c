@@ -19,7 +19,7 @@ struct worker {
 	int processor;
 	uint64_t decisions, allowed;
 	double seconds, cpu_seconds;
-} __attribute__((aligned(128))); /* so that threads do not share a line of it, nor a pair of lines */
+} __attribute__((aligned(128))); /* threads do not share a cache line, or a pair of lines */
 
 static double seconds_of(clockid_t id)
 {
@@ -54,7 +54,7 @@ int work_nth_processor(size_t n)
 		if (CPU_ISSET((size_t)processor, &set) && n-- == 0)
 			return processor;
 	}
-	errx(1, "more threads than processors that this process may use");
+	errx(1, "more threads than available processors");
 }
 
 static void work_for(struct worker *worker, double seconds)
@@ -143,5 +143,5 @@ bool work_option(struct work *work, const char *name, const char *value)
 void work_check(const struct work *work)
 {
 	if (work->threads < 1 || work->threads > WORKERS_MAX || work->count % work->each != 0)
-		errx(2, "threads are 1 to %d, the count a multiple of %" PRIu64, WORKERS_MAX, work->each);
+		errx(2, "--threads must be 1 to %d, --count a multiple of %" PRIu64, WORKERS_MAX, work->each);
 }

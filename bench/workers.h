@@ -1,6 +1,6 @@
-/* workers.h: threads that decide for a while, each on its own processor, and the line of JSON that tells of it.
+/* workers.h: runs threads that decide for a while, each on its own processor, and prints the result as a line of JSON.
  *
- * The programs of bench/ say what a decision is; peers/workers.go does the same for the peers in Go. */
+ * The programs of bench/ define what a decision is. peers/workers.go does the same for the peers in Go. */
 #ifndef WEIR_BENCH_WORKERS_H
 #define WEIR_BENCH_WORKERS_H
 
@@ -16,27 +16,27 @@ struct work {
 	uint64_t (*batch)(const void *subject, size_t thread);
 	const void *subject;
 	uint64_t each;
-	bool is_allowed; /* what every decision must be: a run with others measures something else, and fails */
-	bool is_mixed;   /* unless this: then some are allowed, and whoever reads the line judges how many */
+	bool is_allowed; /* what every decision must be, or the run fails */
+	bool is_mixed;   /* some are allowed: is_allowed is not checked */
 
-	double seconds; /* after a warm-up; the clock is looked at after each batch */
-	uint64_t count; /* unless 0: exactly so many decisions, without a warm-up: for counting instructions */
+	double seconds; /* after a warm-up; the clock is read after each batch */
+	uint64_t count; /* unless 0: the number of decisions, without a warm-up; for counting instructions */
 	size_t threads;
 };
 
-/* Takes --seconds, --count or --threads from a command line; false if name is none of them. */
+/* Reads --seconds, --count or --threads. Returns false for any other name. */
 bool work_option(struct work *work, const char *name, const char *value);
 
-/* Exits with a message unless threads and count can be. */
+/* Exits with a message if threads or count is out of range. */
 void work_check(const struct work *work);
 
-/* Prints the line of JSON; `more` is what else belongs into it, such as ", \"keys\": 5", or "". */
+/* Runs the work and prints the line of JSON. `more` is appended to it, such as ", \"keys\": 5", or "". */
 void work_measure(const struct work *work, const char *more);
 
 /* The nth processor that this process may use; exits if it has fewer. */
 int work_nth_processor(size_t n);
 
-/* Keeps the calling thread on one processor. */
+/* Pins the calling thread to a processor. */
 void work_pin(int processor);
 
 double work_seconds(void);

@@ -17,7 +17,7 @@ import sys
 import weir
 
 WORKERS = 4
-LIMIT, QUOTA = "20/day", 20  # one more comes after 72 minutes: none while this runs
+LIMIT, QUOTA = "20/day", 20  # the first refill is after 72 minutes, so none while this runs
 CLIENTS, REQUESTS = ("alice", "bob", "carol"), 30  # each
 TIMEOUT_S = 30
 NAME = f"weir-python-workers-{os.getpid()}"  # yours would be "weir-shop"
@@ -66,7 +66,7 @@ def start_worker(listener, stop, go_on):
             os.close(go_on)
             work(listener, stop)
             status = 0
-        except BaseException as fault:  # whatever it is, what the parent has to clean up is not the child's
+        except BaseException as fault:  # the child must not run the parent's cleanup
             print(f"worker: {fault!r}", file=sys.stderr)
         finally:
             os._exit(status)
@@ -92,7 +92,7 @@ def serve_and_ask():
         with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
             listener.setblocking(False)
             port = listener.getsockname()[1]
-            for _ in range(WORKERS):  # before there are threads
+            for _ in range(WORKERS):  # fork before threads are started
                 workers.append(start_worker(listener, stop, go_on))
         with concurrent.futures.ThreadPoolExecutor(6) as threads:
             asked = [threads.submit(ask, port, client) for _ in range(REQUESTS) for client in CLIENTS]
@@ -105,7 +105,7 @@ def serve_and_ask():
 
 
 def main():
-    table, per_client = open_table()  # so that there is something to unlink, whatever happens
+    table, per_client = open_table()  # so that unlink below always finds it
     try:
         answers, failed = serve_and_ask()
         served, refused = (sum(n for (status, _), n in answers.items() if status == wanted) for wanted in (200, 429))

@@ -22,7 +22,7 @@ WINDOW = 0.1  # seconds
 
 def produce(orders, number):
     for order in range(ORDERS):
-        orders.push(f"order {number}-{order}")  # waits while all places are taken: back pressure
+        orders.push(f"order {number}-{order}")  # blocks while the queue is full: back pressure
 
 
 def write(orders, path):
@@ -49,7 +49,7 @@ def main():
         for thread in producers:
             thread.join()
         pushed_s = time.monotonic() - began
-        orders.close()  # what is in the queue still leaves, at its rate
+        orders.close()  # queued orders still leave, at the rate
         writer.join()
         database = sqlite3.connect(path)
         times = [at for (at,) in database.execute("SELECT written_at FROM orders ORDER BY written_at")]
@@ -57,7 +57,7 @@ def main():
     took, most = times[-1] - times[0], most_in_a_window(times)
     print(f"{PRODUCERS} producers pushed {len(times)} orders in {pushed_s:.3f} s")
     print(f"the database got them in {took:.3f} s, at most {most} in any {WINDOW} s")
-    # The queue may be late with one departure and on time with the next, and so may the writer with its note of the time.
+    # A departure may be late and the next one on time, and the writer may note its time late. So a window may have 3 more.
     return 0 if len(times) == PRODUCERS * ORDERS and most <= RATE * WINDOW + 3 else 1
 
 

@@ -30,7 +30,7 @@ static void reply(void *client_, int error, const struct weir_store_answer *answ
 		client->denied++;
 }
 
-/* Your loop also has sockets. `what` of the event tells them apart. */
+/* Your loop also has sockets: tell them apart by event.data. */
 static int run_loop(struct weir_submitter *submitter)
 {
 	struct epoll_event event = { .events = EPOLLIN };

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes one file of the live page, and a C file of that, for the daemon.
+"""Bundles the live page into one HTML file, and writes it as a C file for the server.
 
     bundle_page.py INDEX UPLOT OUT
 
-INDEX is page/index.html, whose scripts and style sheets are put in where it refers to them; a reference that begins with
-uplot/ is to the folder UPLOT, the package as npm has it; if that is none, they are left out, and so are charts. OUT defines weir__page, the same as gzip writes it, its
-Content-Security-Policy, which allows these scripts and styles by their hashes and no others, and its ETag."""
+INDEX is page/index.html. Its scripts and style sheets are inlined. A reference that begins with uplot/ is to the folder UPLOT, the
+npm package. If UPLOT is `none`, those references are dropped, and the page has no charts. OUT defines the page, its gzip form, its
+Content-Security-Policy, which allows only these scripts and styles, by hash, and its ETag."""
 
 import base64
 import gzip
@@ -18,8 +18,8 @@ sys.dont_write_bytecode = True
 
 import embed  # noqa: E402
 
-# Those that follow each other become one element, since each takes a hash in a header; but ours do not follow uPlot's,
-# so that "use strict" is what they begin with.
+# Consecutive references become one element, because each element needs a hash in a header. Our scripts and uPlot's stay in
+# separate elements: "use strict" must be the first statement of ours.
 SCRIPTS = re.compile(r'(?:<script src="uplot/[^"]+"></script>\n)+|(?:<script src="[^"]+"></script>\n)+')
 STYLES = re.compile(r'(?:<link rel="stylesheet" href="[^"]+">\n)+')
 OF_UPLOT = re.compile(r'<(?:script src|link rel="stylesheet" href)="uplot/[^"]+">(?:</script>)?\n')
@@ -47,7 +47,7 @@ class Bundle:
         licence = (self.uplot / "LICENSE").read_text(encoding="utf-8").strip()
         text = text.replace("<!-- licences -->", f"<!--\nCharts by uPlot, https://github.com/leeoniya/uPlot\n\n{licence}\n-->")
         if licence not in text:
-            sys.exit("index.html: there is no <!-- licences -->, where that of uPlot is to be")
+            sys.exit("index.html: <!-- licences --> not found: uPlot's licence goes there")
         return text
 
     def put_in(self, kind, references):
@@ -59,7 +59,7 @@ class Bundle:
         file = self.uplot / "dist" / name.removeprefix("uplot/") if name.startswith("uplot/") else self.folder / name
         content = file.read_text(encoding="utf-8").strip()
         if re.search(f"</{kind}|<!--", content, re.IGNORECASE):
-            sys.exit(f"{file}: what ends the element it is put into, or begins a comment, cannot be in it")
+            sys.exit(f"{file}: must not contain </{kind} or <!--")
         return content
 
     def policy(self):

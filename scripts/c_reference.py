@@ -24,7 +24,7 @@ INDEX, FOLDER = ROOT / "docs" / "reference" / "c.md", ROOT / "docs" / "reference
 MADE = "<!-- made from include/weir by ./dev docs: change the header instead -->\n"
 WIDTH = 100
 
-# The order of the index: what most programs need first, then the parts, then what only a few need.
+# The order of the index: headers that most programs need come first.
 GROUPS = [
     ("Decide", ["weir.h", "limiter.h", "table.h", "store.h"]),
     ("Policies and Redis", ["policy.h", "guard.h", "redis.h"]),
@@ -49,7 +49,7 @@ If you are new here, start with [limits for many keys](../guides/c-table.md).
 
 
 class Item:
-    """Declarations that share a comment. Without declarations, a comment that stands alone."""
+    """Declarations that share a comment, or a comment without declarations."""
 
     def __init__(self, comment):
         self.comment, self.declarations = comment, []
@@ -61,7 +61,7 @@ class Item:
 # --- reading ----------------------------------------------------------------------------------------------------
 
 def without_wrapping(text):
-    """The header without its guard, its includes and what only C++ and compilers need."""
+    """The header without its guard, its includes and its lines for C++ and compilers."""
     text = re.sub(r"^#ifdef __cplusplus\n.*?^#endif\n", "", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^#if defined\(.*?^#endif\n", "", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^#ifndef (WEIR_\w+_H)\n#define \1\n", "", text, flags=re.MULTILINE)
@@ -69,7 +69,7 @@ def without_wrapping(text):
 
 
 def comment_lines(comment):
-    """The lines of a comment without its marks. What is indented stays indented."""
+    """The lines of a comment without /* and *. Keeps the indentation."""
     body = comment.strip()[2:-2].rstrip()
     return [re.sub(r"^\s*\* ?", "", line) if number else line.strip() for number, line in enumerate(body.split("\n"))]
 
@@ -89,7 +89,7 @@ def take_declaration(lines, at):
             return lines[at:end + 1], end + 1
         end += 1
         if end == len(lines):
-            raise SystemExit(f"a declaration does not end: {lines[at]}")
+            raise SystemExit(f"unterminated declaration: {lines[at]}")
 
 
 def read(header):
@@ -117,7 +117,7 @@ def read(header):
                 items.append(open_item)
             open_item.declarations.append(declaration)
     if opening is None or not opening[0].startswith(header.name + ": "):
-        raise SystemExit(f"{header}: begin it with a comment \"{header.name}: what it is.\"")
+        raise SystemExit(f"{header}: begin the file with a comment \"{header.name}: what it is.\"")
     return opening, items
 
 
@@ -139,7 +139,7 @@ def name_of(declaration):
 
 
 def code_of(declaration):
-    """A prototype wrapped anew, anything else as it is in the header."""
+    """A prototype, wrapped to WIDTH; any other declaration as in the header."""
     if not is_function(declaration) and "(" not in declaration[0].partition("typedef")[2]:
         shown = [line for line in declaration if not re.match(r"#(define|undef) \w+_ENUM", line)]
         return "\n".join(line.expandtabs(8).rstrip("\\").rstrip() for line in shown)
@@ -158,7 +158,7 @@ def code_of(declaration):
 
 
 def rows_of_list(declaration):
-    """The rows of a macro that lists X(name, value, "meaning"), or nothing."""
+    """The rows X(name, value, "meaning") of a macro, or an empty list."""
     return re.findall(r'X\((\w+), (-?\w+), "([^"]*)"\)', " ".join(declaration))
 
 
@@ -210,7 +210,7 @@ class Links:
         return f"[`{name}{tail}`]({target}#{place[1]})"
 
     def prose(self, text, page, prefix=""):
-        """Text with names as code and links, and what Markdown would take for marks escaped."""
+        """Text as Markdown: names become code and links, and special characters are escaped."""
         parts = re.split(r"(`[^`]*`)", text)
         for number, part in enumerate(parts):
             if number % 2:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes a C file of any file, for programs that have it in them.
+"""Writes a file as a C array, to compile it into a program.
 
     embed.py FILE OUT NAME
 
-OUT defines NAME, the bytes, and NAME_length. JSON is written without its spaces and line ends."""
+OUT defines NAME, the bytes, and NAME_length. JSON is minified."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ WIDTH = 24
 
 
 def write(file, name, content):
-    """Defines NAME and NAME_length in a C file that is open."""
+    """Writes the definitions of NAME and NAME_length to an open C file."""
     file.write(f"extern const char {name}[];\nextern const unsigned long {name}_length;\n")
     file.write(f"const unsigned long {name}_length = {len(content)};\nconst char {name}[] = {{\n")
     for at in range(0, len(content), WIDTH):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Prints the script for Redis as a C source, with its SHA-1.
+"""Prints the Lua script for Redis as a C file, with its SHA-1.
 
     embed_script.py MAIN.lua
 
-A line `-- include FILE.lua` stands for that file, which lies beside the one that names it. Comments that have a line of
-their own, indentation and empty lines are left out: whoever loads the script sends it, and Redis keeps it."""
+A line `-- include FILE.lua` is replaced by that file, which is in the same folder. Comment lines, indentation and empty lines are
+dropped, because clients send the script and Redis keeps it in memory."""
 
 import hashlib
 import re

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# fresh.sh: makes a minimal Debian 12, clones the committed tree into it, and runs there what a newcomer would:
+# fresh.sh: installs a minimal Debian 12, clones HEAD into it, and runs there what a new user would run:
 # ./dev run until it has printed something, then ./dev test.
 #
 #     fresh.sh [--keep]
 #
-# The system is made anew each time in build/fresh/root, and left there only with --keep; packages that were fetched
-# stay in build/fresh/debs. The mirror and everything needed to reach it are those of this host's apt, and the registry
-# those of its npm, if it has one.
+# The system is in build/fresh/root. It is new for each run, and deleted at the end without --keep. Downloaded packages stay in
+# build/fresh/debs. apt in the system uses the mirrors, proxies and credentials of this host. npm uses its registry.
 set -euo pipefail
 
 suite=bookworm
@@ -27,25 +26,26 @@ die() {
 	exit 1
 }
 
-# Mounts and processes get namespaces that end with this shell, however it ends: nothing stays mounted or runs on.
+# start COMMAND...: runs it in its own mount and PID namespaces. They end with this shell, however it ends, so no mount and
+# no process is left behind.
 start() {
 	setpriv --pdeathsig KILL -- \
 		unshare --mount --propagation private --pid --fork --kill-child -- "$@" </dev/null &
 	started=$!
 }
 
-# Waited for apart from the start, since bash puts off signals while it runs something in the foreground.
+# Waits for a background job, because bash handles signals only after a foreground command has ended.
 isolated() {
 	start "$@"
 	wait "$started"
 }
 
-# apt itself tells where it would look, whichever of its formats the sources are written in.
+# Asks apt for the URL, because its sources can be in several formats.
 mirror() {
 	apt-get update --print-uris | sed -n "s|^'\(.*\)/dists/$suite/InRelease'.*|\1|p" | head -n 1
 }
 
-# debootstrap asks wget, which knows proxies from the environment only.
+# debootstrap uses wget, which takes proxies only from the environment.
 export_proxy_of_apt() {
 	local proxy
 	eval "$(apt-config shell proxy Acquire::http::Proxy)"
@@ -61,15 +61,16 @@ make_system() {
 	export_proxy_of_apt
 	rm -rf --one-file-system "$target"
 	mkdir -p "$place/debs/debootstrap" "$place/debs/apt"
-	say "making a minimal Debian 12"
+	say "installing a minimal Debian 12"
 	if ! isolated debootstrap --variant=minbase --include=git,ca-certificates \
 		--cache-dir="$place/debs/debootstrap" "$suite" "$target" "$from" >"$place/debootstrap.log" 2>&1; then
 		tail -n 20 "$place/debootstrap.log" >&2
-		die "debootstrap failed; the whole log is in build/fresh/debootstrap.log"
+		die "debootstrap failed; full log: build/fresh/debootstrap.log"
 	fi
 }
 
-# Sources, keys, proxies and credentials of this host, but not the hooks of packages that the new system lacks.
+# Copies sources, keys, proxies and credentials of this host's apt. Clears its hooks, which call programs that the new system
+# lacks.
 copy_apt_configuration() {
 	local item
 	rm -rf "$target/etc/apt/sources.list"
@@ -95,7 +96,7 @@ copy_apt_configuration() {
 	CONF
 }
 
-# How npm reaches its registry from this host: settings for in_system.
+# Environment for in_system: how npm reaches its registry from this host.
 npm_settings=()
 copy_npm_configuration() {
 	local registry authorities
@@ -109,8 +110,8 @@ copy_npm_configuration() {
 	fi
 }
 
-# A bundle, since git does not clone from a directory that is somebody else's; and the clone is given to somebody else,
-# since that has to work too.
+# Uses a bundle, because git does not clone from a directory of another user. Gives the clone to another user, because ./dev
+# must work there, too.
 clone_tree() {
 	git -c safe.directory="$top" -C "$top" bundle create -q "$target/weir.bundle" HEAD
 	in_system git -c advice.detachedHead=false clone -q /weir.bundle /weir
@@ -144,7 +145,7 @@ in_tree() {
 	in_system sh -c 'cd /weir && exec "$@"' in_tree "$@"
 }
 
-# The program may run for ever: it is stopped when it has said something.
+# ./dev run does not end by itself, so it is killed after its first output.
 prove_run() {
 	local deadline=$((SECONDS + run_seconds)) out=$place/run.out
 	say "./dev run"
@@ -178,9 +179,9 @@ main() {
 	case ${1-} in
 	'') ;;
 	--keep) keep=true ;;
-	*) die "fresh takes --keep or nothing, not $1" ;;
+	*) die "unknown argument $1; use --keep or nothing" ;;
 	esac
-	((EUID == 0)) || die "making a system needs root"
+	((EUID == 0)) || die "must run as root"
 	trap 'exit 130' INT TERM
 	mkdir -p "$place"
 	make_system

@@ -1,6 +1,6 @@
-"""site_hooks.py: what mkdocs does to the pages of docs/ that a forge does not need.
+"""site_hooks.py: mkdocs hooks that make links of docs/ to other files of the repository work on the site.
 
-A page may link to a file outside docs/, as a forge shows it. The site has a copy of each such file, as text, below source/."""
+GitHub shows a file outside docs/ that a page links to. The site gets a copy of each such file, below source/."""
 
 import atexit
 import posixpath
@@ -14,7 +14,7 @@ LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?\)")
 
 
 def slug(heading, separator):
-    """The anchor of a heading, as forges make it."""
+    """The anchor of a heading, as GitHub makes it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", separator)
 
 
@@ -23,13 +23,13 @@ def in_site(path):
 
 
 def outside(page, link):
-    """The file outside docs/ that a link of a page leads to, or None."""
+    """The file outside docs/ that a link of a page points to, or None."""
     target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), link))
     return None if target.startswith("docs/") or not (ROOT / target).is_file() else target
 
 
 def on_files(files, config):
-    from mkdocs.structure.files import File  # not there for the tests that use slug
+    from mkdocs.structure.files import File  # imported here, because tests use slug without mkdocs
 
     copies = tempfile.mkdtemp(prefix="weir-site-")
     atexit.register(shutil.rmtree, copies, ignore_errors=True)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Sums the results of several meson builds.
+"""Prints a summary of the tests of several meson builds.
 
     summarize_tests.py NAME=DIR... [NAME=not-built...]
 
-Every subtest of a TAP test counts, as does every test without subtests. A test that crashed, timed out or broke off
-is one failure if its subtests show none. A build that was not built, or that ran nothing, is one failure.
-What failed is told with what it said. The last line is `N passed, N failed`; exit 1 if any failed."""
+Counts every subtest of a TAP test, and every test without subtests. A test that crashed, timed out or ended early counts as one
+failure if none of its subtests failed. A build that failed, or ran no test, counts as one failure. Prints the output of each test
+that failed. The last line is `N passed, N failed`. Exits 1 if any failed."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ LINES_SHOWN, LINE_SHOWN = 20, 300
 
 
 def subtests(junit):
-    """Test name -> (passed, failed, skipped) of those tests that have subtests."""
+    """Test name -> (passed, failed, skipped), for tests with subtests."""
     counts = {}
     for suite in xml.parse(junit).iter("testsuite"):
         # meson puts all tests without subtests into one suite named after the project, without a dot.
@@ -32,7 +32,7 @@ def subtests(junit):
 
 
 def reasons(run):
-    """What a failed test said, at most so many lines and characters: of TAP what it remarked and what is not ok, otherwise its end."""
+    """Output of a failed test, shortened: the comments and failures of TAP, or the last lines of other output."""
     said = run.get("stdout", "").splitlines()
     remarks = [line for line in said if line.startswith(("# ", "not ok", "Bail out!"))]
     chosen = remarks[:LINES_SHOWN] or (said + run.get("stderr", "").splitlines())[-LINES_SHOWN:]
@@ -70,7 +70,7 @@ def main(arguments):
     for argument in arguments:
         name, _, directory = argument.partition("=")
         if directory == "not-built":
-            row = (0, 1, 0, ["it does not build"])
+            row = (0, 1, 0, ["build failed"])
         else:
             row = count(directory)
         rows.append((name, *row))

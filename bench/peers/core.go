@@ -1,8 +1,8 @@
-// core.go: the work of `core hot` in bench/core.c, done by Go's rate limiters.
+// core.go: the same work as `core hot` in bench/core.c, with Go's rate limiters.
 //
 //	core xtime|juju allow|used|deny [--seconds S | --count N] [--threads N]
 //
-// The options mean what they mean there, and the line of JSON is the same.
+// The options and the line of JSON are the same as there.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 
 const batch = 1000
 
-// The same limits as in bench/core.c: refilled faster than anybody asks; never whole again and never empty; emptied.
+// The same limits as in bench/core.c: refilled faster than requests come; never full again and never empty; empty.
 func xtimeBatch(mode string) func() int64 {
 	limiters := map[string]*rate.Limiter{
 		"allow": rate.NewLimiter(rate.Limit(1e9), 1e9),
@@ -24,7 +24,7 @@ func xtimeBatch(mode string) func() int64 {
 	}
 	limiter := limiters[mode]
 	if limiter == nil {
-		fail("no such mode: %s", mode)
+		fail("unknown mode: %s", mode)
 	}
 	limiter.Allow()
 	return func() (allowed int64) {
@@ -45,7 +45,7 @@ func jujuBatch(mode string) func() int64 {
 	}
 	bucket := buckets[mode]
 	if bucket == nil {
-		fail("no such mode: %s", mode)
+		fail("unknown mode: %s", mode)
 	}
 	bucket.TakeAvailable(1)
 	return func() (allowed int64) {
@@ -70,7 +70,7 @@ func main() {
 	}
 	for i := 3; i < len(os.Args); i += 2 {
 		if !work.option(os.Args[i], os.Args[i+1]) {
-			fail("no such option: %s", os.Args[i])
+			fail("unknown option: %s", os.Args[i])
 		}
 	}
 	work.measure(nil)

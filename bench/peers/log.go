@@ -1,9 +1,9 @@
-// log.go: the work of bench/table_log.c, done as Go programs do it: a map of slices of times, behind one mutex.
+// log.go: the same work as bench/table_log.c, as a typical Go program does it: a map of slices of times, behind one mutex.
 //
 //	log [--keys N] [--seconds S | --count N]
 //
-// The load is that of bench/log_load.h: the same keys at the same times, and the same warm-up. What a slice outgrows is
-// garbage, so that is collected as in any program.
+// The load is the same as in bench/log_load.h: keys, times and warm-up. Slices that grow leave garbage, so the garbage
+// collector runs, as in any program.
 package main
 
 import (
@@ -44,7 +44,7 @@ func (log *slidingLog) allow(key []byte, now int64) bool {
 	for expired < len(of.times) && of.times[expired] <= now-window {
 		expired++
 	}
-	of.times = of.times[expired:] // to copy the others to the front would make no garbage, and take longer
+	of.times = of.times[expired:] // copying the rest to the front makes no garbage, but is slower
 	allowed := len(of.times) < limit
 	if allowed {
 		of.times = append(of.times, now)
@@ -53,7 +53,7 @@ func (log *slidingLog) allow(key []byte, now int64) bool {
 	return allowed
 }
 
-// load is where the requests have got to.
+// load is the position in the sequence of requests.
 type load struct {
 	order       *order
 	keys        uint32
@@ -61,7 +61,7 @@ type load struct {
 	start, step int64
 }
 
-// now is the time of the next request; of the clock, one bit.
+// now is the time of the next request. It uses one bit of the clock.
 func (load *load) now(clock int64) int64 {
 	return load.start + load.n*load.step + clock&1
 }
@@ -78,7 +78,7 @@ func (log *slidingLog) batch(load *load) (allowed int64) {
 	return allowed
 }
 
-// warmUp returns the bytes that an event takes, its share of the key included, once all garbage is given back.
+// warmUp returns the bytes per event, including its share of the key, after garbage collection.
 func (log *slidingLog) warmUp(load *load) float64 {
 	debug.FreeOSMemory()
 	before := residentBytes()
@@ -104,20 +104,20 @@ func main() {
 	keys := int64(100000)
 	for i := 1; i < len(os.Args); i += 2 {
 		if i+1 == len(os.Args) {
-			fail("%s: without a value", os.Args[i])
+			fail("%s: missing value", os.Args[i])
 		}
 		if os.Args[i] == "--keys" {
 			var err error
 			keys, err = strconv.ParseInt(os.Args[i+1], 10, 32)
 			if err != nil || keys < 1 || window/(keys*offered) < stepLeast {
-				fail("keys are 1 to %d", window/offered/stepLeast)
+				fail("--keys must be 1 to %d", window/offered/stepLeast)
 			}
 		} else if !work.option(os.Args[i], os.Args[i+1]) {
-			fail("no such option: %s", os.Args[i])
+			fail("unknown option: %s", os.Args[i])
 		}
 	}
 	if work.threads != 1 {
-		fail("one thread: the requests have one order")
+		fail("--threads must be 1: the requests have one order")
 	}
 	log := &slidingLog{entries: map[string]*entry{}}
 	load := &load{order: orderOf(0, nil), keys: uint32(keys), start: time.Now().UnixNano(),

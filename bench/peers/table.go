@@ -1,10 +1,10 @@
-// table.go: the work of bench/table.c, done as Go programs do it: a map of x/time/rate limiters, one a user.
+// table.go: the same work as bench/table.c, as a typical Go program does it: a map of x/time/rate limiters, one for each user.
 //
 //	table mutex|sharded [--keys N] [--zipf] [--seconds S | --count N] [--threads N]
 //
-// mutex: one map behind one mutex. sharded: 256 maps, each behind its own, chosen by Go's own hash. Both look the
-// limiter up, or make it, under the lock, and ask it after. The options mean what they mean in bench/table.c, the keys
-// and their order are the same, and so is the line of JSON.
+// mutex: one map behind one mutex. sharded: 256 maps, each behind its own mutex, chosen by Go's own hash. Both find or make
+// the limiter under the lock, and call it after. The options, the keys, their order and the line of JSON are the same as in
+// bench/table.c.
 package main
 
 import (
@@ -25,7 +25,7 @@ const (
 	burst  = 3000000
 )
 
-// A token takes three minutes to come back, as in bench/keys.h.
+// A token refills in three minutes, as in bench/keys.h.
 var every = rate.Every(3 * time.Minute)
 
 // --- limiters --------------------------------------------------------------------------------------------------------
@@ -33,7 +33,7 @@ var every = rate.Every(3 * time.Minute)
 type perUser struct {
 	mutex    sync.Mutex
 	limiters map[string]*rate.Limiter
-	_        [112]byte // so that no two shards share a line, or a pair of lines
+	_        [112]byte // padding: no two shards share a cache line, or a pair of lines
 }
 
 func (users *perUser) limiter(key []byte) *rate.Limiter {
@@ -47,7 +47,7 @@ func (users *perUser) limiter(key []byte) *rate.Limiter {
 	return limiter
 }
 
-// contender answers for a key; both kinds do it in their own loop, without a call through an interface.
+// contender decides in a loop of its own, so that a decision needs no interface call.
 type contender interface {
 	insert(key []byte)
 	batch(order *order, keys uint32) (allowed int64)
@@ -105,14 +105,14 @@ func newContender(name string) contender {
 		}
 		return sharded
 	}
-	fail("no such contender: %s", name)
+	fail("unknown contender: %s", name)
 	return nil
 }
 
 // --- the rest --------------------------------------------------------------------------------------------------------
 
-// insertAll returns the bytes that a key takes once all garbage is given back to the system. None is collected while
-// keys are inserted, nor later: nothing that is measured makes any.
+// insertAll returns the bytes per key, after all garbage was given back to the system. Garbage collection is off from here
+// on, because the measured code makes no garbage.
 func insertAll(contender contender, keys uint32) float64 {
 	debug.SetGCPercent(-1)
 	debug.FreeOSMemory()
@@ -142,16 +142,16 @@ func main() {
 		}
 		i++
 		if i == len(os.Args) {
-			fail("%s: without a value", name)
+			fail("%s: missing value", name)
 		}
 		if name == "--keys" {
 			number, err := strconv.ParseUint(os.Args[i], 10, 32)
 			if err != nil || number < 1 || number > keysMax {
-				fail("keys are 1 to %d", keysMax)
+				fail("--keys must be 1 to %d", keysMax)
 			}
 			keys = uint32(number)
 		} else if !work.option(name, os.Args[i]) {
-			fail("no such option: %s", name)
+			fail("unknown option: %s", name)
 		}
 	}
 	more := map[string]interface{}{"bytes_per_key": insertAll(contender, keys)}

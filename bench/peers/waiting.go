@@ -1,4 +1,4 @@
-// waiting.go: x/time/rate's Wait, doing what bench/waiting.c does: N departures of 1000 a second by one goroutine.
+// waiting.go: the same work as bench/waiting.c, with x/time/rate's Wait: N departures at 1000 a second in one goroutine.
 // Prints one line of JSON with the same names.
 package main
 

@@ -1,7 +1,7 @@
-// workers.go: what bench/workers.c does, for the peers: goroutines that decide for a while, and the same line of JSON.
+// workers.go: bench/workers.c for the peers: goroutines that decide for a while, and the same line of JSON.
 //
-// There are as many as processors to run on, which whoever starts the program chooses. They are not tied to threads:
-// one that is must be woken by the kernel when it has waited for a mutex, and two that share one do up to 40 % less.
+// The caller restricts the process to as many processors as it has goroutines. Goroutines are not locked to threads: the
+// kernel would have to wake a thread after each wait for a mutex, and two that share a mutex would be up to 40 % slower.
 package main
 
 import (
@@ -19,9 +19,9 @@ import (
 
 const warmUpSeconds = 0.05
 
-// What is measured, and for how long: see struct work in bench/workers.h.
+// See struct work in bench/workers.h.
 type work struct {
-	decide  func(thread int) func() int64 // makes the batch of a thread: decides `each` times, tells how many were allowed
+	decide  func(thread int) func() int64 // returns the batch function of a thread: it decides `each` times and returns how many were allowed
 	each    int64
 	allowed bool
 	mixed   bool
@@ -33,7 +33,7 @@ type work struct {
 type worker struct {
 	decisions, allowed int64
 	seconds            float64
-	_                  [128]byte // so that threads do not share a line
+	_                  [128]byte // padding: threads do not share a cache line
 }
 
 func fail(format string, arguments ...interface{}) {
@@ -54,7 +54,7 @@ func (worker *worker) workFor(decide func() int64, each int64, seconds float64, 
 	}
 }
 
-// Of all threads.
+// cpuSeconds returns the CPU time of all threads.
 func cpuSeconds() float64 {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -63,10 +63,10 @@ func cpuSeconds() float64 {
 	return float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
 }
 
-// run returns the workers, and the share of their processors that they had.
+// run returns the workers, and the share of their processors that they used.
 func (work *work) run() ([]worker, float64) {
 	if runtime.NumCPU() < work.threads {
-		fail("more threads than processors that this process may use")
+		fail("more threads than available processors")
 	}
 	runtime.GOMAXPROCS(work.threads)
 	workers := make([]worker, work.threads)
@@ -91,7 +91,7 @@ func (work *work) run() ([]worker, float64) {
 	return workers, (cpuSeconds() - cpuStart) / time.Since(start).Seconds() / float64(work.threads)
 }
 
-// measure prints the line of JSON, with what else belongs into it.
+// measure prints the line of JSON, with additional values.
 func (work *work) measure(more map[string]interface{}) {
 	var decisions, allowed int64
 	perSecond, slowest := 0.0, math.Inf(1)
@@ -120,7 +120,7 @@ func (work *work) measure(more map[string]interface{}) {
 	fmt.Println(string(line))
 }
 
-// option takes --seconds, --count or --threads from a command line, and tells if it was one of them.
+// option reads --seconds, --count or --threads. It returns false for any other name.
 func (work *work) option(name, value string) bool {
 	var err error
 	switch name {

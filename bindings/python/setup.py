@@ -1,7 +1,7 @@
-"""Puts libweir, libweir-policy and libweir-redis into the package, so that `pip install ./bindings/python` is all there is to do.
+"""Adds libweir, libweir-policy and libweir-redis to the package, so that `pip install ./bindings/python` is enough.
 
-They come from the build directory that the environment variable WEIR_BUILD names, such as build. Without it they are compiled by
-Meson from the source tree that this folder is in. Without either, the package has no libraries, and uses the installed ones."""
+They come from the build directory in the environment variable WEIR_BUILD, such as build. Without it, Meson compiles them from the
+source tree around this folder. Without a source tree, the package has no libraries, and uses the installed ones."""
 
 import os
 import shutil
@@ -40,7 +40,7 @@ class BuildWithLibraries(build_py):
 
 
 class WithLibraries(Distribution):
-    """For one platform, since it contains what was compiled."""
+    """A platform wheel, because it contains compiled libraries."""
 
     def has_ext_modules(self):
         return True

@@ -3,7 +3,7 @@
 //     java -cp 'jars/*' Smoothing.java localhost:9092 http://localhost:8080
 //
 // Four producers have 25 orders each, all at once. Before each order, a producer calls Weir for its turn and waits for the
-// response. All programs that use the same key and limit, on any machine, stand in one queue.
+// response. All programs that use the same key and limit, on any machine, share one queue.
 
 import java.net.URI;
 import java.net.http.HttpClient;

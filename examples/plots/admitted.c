@@ -21,7 +21,7 @@
 #define RATE 10      /* a second, of every limit below */
 #define REQUESTS_MAX 256
 
-/* 2023-11-14T22:13:20Z; any whole second would do, so that windows on the clock change on whole seconds. */
+/* 2023-11-14T22:13:20Z. A whole second, so that windows aligned to the clock change on whole seconds. */
 #define EPOCH (UINT64_C(1700000000) * SECOND)
 
 static const struct plot {
@@ -109,7 +109,7 @@ static unsigned passed_in_second(const struct outcome *outcome, weir_ns at)
 	return n;
 }
 
-/* The fullest second may be taken to end at something that passed. */
+/* A fullest second ends at a request that passed, so it is enough to look at these. */
 static unsigned fullest_second(const struct outcome *outcome)
 {
 	unsigned most = 0;
@@ -124,7 +124,7 @@ static unsigned fullest_second(const struct outcome *outcome)
 
 /* --- drawing ---------------------------------------------------------------------------------------------------- */
 
-/* Of the picture, in tenths of a pixel where a name ends in _T. */
+/* Sizes in pixels, or in tenths of a pixel if the name ends in _T. */
 enum {
 	WIDTH = 800,
 	HEIGHT = 300,
@@ -132,15 +132,15 @@ enum {
 	BIN_T = 66, /* width of a bin */
 	BAR_T = 56, /* of its bar */
 	RIGHT = LEFT + BINS * BIN_T / 10,
-	TOP_ZERO = 168, /* where the upper panel has its 0 */
+	TOP_ZERO = 168, /* y of the upper panel's zero */
 	TOP_UNIT_T = 68,
 	TOP_MAX = 15,
-	LOW_ZERO = 262, /* the same of the lower one */
+	LOW_ZERO = 262, /* y of the lower panel's zero */
 	LOW_UNIT_T = 20,
 	LOW_MAX = 30,
 };
 
-/* Colours that stay apart for colour-blind readers, on a white ground of their own. */
+/* Colours that colour-blind readers can tell apart, on a white background. */
 #define INK "#24292f"
 #define FAINT "#d8dee4"
 #define ADMITTED "#0b63b5"
@@ -237,7 +237,7 @@ static void draw_bars(FILE *out, const struct outcome *outcome)
 	fputs("\"/>\n", out);
 }
 
-/* What passed in the second before, as a line of steps, filled below. */
+/* Requests that passed in the last second, as a step line, filled below. */
 static void draw_last_second(FILE *out, const struct outcome *outcome)
 {
 	const char *colour = outcome->shapes ? DEPARTED : ADMITTED;

@@ -194,8 +194,8 @@ def library_is_found():
         package = os.path.join(folder, "weir")
         shutil.copytree(os.path.dirname(weir.__file__), package, ignore=shutil.ignore_patterns("__pycache__"))
         assert "ImportError: libweir.so not found: set WEIR_LIBRARY" in imported(folder, "")
-        assert "ImportError: /nowhere/libweir.so cannot be loaded" in imported(folder, "/nowhere/libweir.so")
-        assert "has no weir_strerror: not libweir" in imported(folder, "libc.so.6")
+        assert "ImportError: cannot load /nowhere/libweir.so" in imported(folder, "/nowhere/libweir.so")
+        assert "has no weir_strerror: it is not libweir" in imported(folder, "libc.so.6")
         os.symlink(os.path.realpath(os.environ["WEIR_LIBRARY"]), os.path.join(package, "libweir.so"))
         assert imported(folder, "", "import weir; print(weir.Limiter('1/s'))") == "<weir.Limiter 1/s>\n"
 

@@ -1,4 +1,4 @@
-"""weir: rate limits, decided exactly. For every request: go, wait, or no.
+"""weir: rate limits, decided exactly. Each request is allowed, delayed or denied.
 
     mails = weir.Limiter("100/min burst 20")
     if mails.allow():
@@ -18,23 +18,23 @@
 
 In a coroutine, `await mails.acquire()` waits without blocking the event loop, first come, first served.
 
-This is libweir through ctypes, without a dependency. The library is the one that the environment variable WEIR_LIBRARY
-names, else libweir.so next to this file, else the installed one.
+This module calls libweir through ctypes and has no other dependency. It loads the library from the path in the environment
+variable WEIR_LIBRARY, else libweir.so next to this file, else the installed one.
 
 Limits are text: "100/min burst 20", "5/s leaky queue 50", "10/s fixed_window", "1000/hour sliding_log", and more. Costs
 and counts are 0 to 2**64-1. Times are nanoseconds since 1970 and durations are nanoseconds, as in C, unless the name
-says seconds. `now` may be given to any decision, for tests and replays; None is the clock.
+says seconds. Any decision takes a time `now`, for tests and replays; None is the clock.
 
-A denial is a result, never an exception. weir.Error is raised where something cannot be done.
+A denial is a result, never an exception. Calls that fail raise weir.Error.
 
-Threads. Everything may be used by any number of threads without a lock, and ctypes lets other threads run during every
-call. A table that is closed while calls are under way lives until they have ended. A wait ends early by its timeout, by
-a Canceller, and in the main thread by what a signal handler raises, such as KeyboardInterrupt.
+Threads. Any number of threads can use any object without a lock, and other threads run during every call. A table that is
+closed during a call is freed when the call ends. A timeout or a Canceller ends a wait early. In the main thread an exception
+from a signal handler does, too, such as KeyboardInterrupt.
 
-Fork. A limiter, or a table without `shared`, is two afterwards, each of which allows the full limit. A shared table
-goes on being one, through the same objects. Fork before other threads use a limiter: one that is locked just then (by
-sliding logs, waits and changes) would stay locked in the child. Make a store on Redis after the fork: the thread that
-talks to Redis stays in the parent."""
+Fork. A fork copies a limiter, and a table without `shared`: parent and child each allow the full limit. A shared table
+stays one table, through the same objects. Fork before other threads use a limiter: if a thread holds its lock (sliding
+logs, waits and changes take it), it stays locked in the child. Make a store on Redis after the fork: the thread that
+talks to Redis exists only in the parent."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _Item = TypeVar("_Item")
 
 NEVER = 2**64 - 1  # retry_after when no wait will help; also the longest duration: Verdict.never tells them apart
 
-# Error.code; types.h says what each means.
+# Values of Error.code: see types.h.
 ERR_SYNTAX = -1
 ERR_LIMIT = -2
 ERR_MAXIMUM = -3
@@ -100,8 +100,8 @@ _LATENCY_FIRST_US = 64
 
 
 # --- the library ------------------------------------------------------------------------------------------------------
-# Classes named _weir_... are the structs of include/weir; tests/bindings/python_test.py compares them, the constants
-# above and the functions below with the headers.
+# Classes named _weir_... are the structs of include/weir. tests/bindings/python_test.py compares them, the constants above
+# and the functions below with the headers.
 
 
 class _weir_message(ctypes.Structure):
@@ -209,10 +209,9 @@ _on_store = [c_void_p, c_void_p, c_char_p, c_size_t, c_uint64, c_void_p]  # stor
 _on_limiter = [c_void_p, c_uint64, c_uint64]  # limiter, now, cost
 _on_key = [c_void_p, c_void_p, c_char_p, c_size_t, c_uint64, c_uint64]  # table, limit, key, its length, now, cost
 
-# By name: the type of the result, and those of the arguments.
 _Functions = Dict[str, Tuple[Any, List[Any]]]
 
-# name: what it returns, what it takes. A pointer is c_void_p, one to bytes or text c_char_p.
+# name: (result type, argument types). Pointers are c_void_p, pointers to bytes or text c_char_p.
 _FUNCTIONS: _Functions = {
     "weir_strerror": (c_char_p, [c_int]),
     "weir_clock_now": (c_uint64, []),
@@ -289,7 +288,7 @@ _FUNCTIONS: _Functions = {
     "weir_store_each_limit": (None, [c_void_p, c_void_p, c_void_p]),
 }
 
-# Of libweir-redis and libweir-policy, which are loaded when they are first needed.
+# Functions of libweir-redis and libweir-policy. These libraries are loaded on first use.
 _REDIS_FUNCTIONS: _Functions = {
     "weir_store_redis": (c_int, [c_char_p, c_void_p, c_void_p, c_void_p]),
 }
@@ -323,12 +322,12 @@ def _load(path: str, functions: _Functions) -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(path, use_errno=True)
     except OSError as fault:
-        raise ImportError(f"{path} cannot be loaded: {fault}") from None
+        raise ImportError(f"cannot load {path}: {fault}") from None
     for name, (returns, takes) in functions.items():
         try:
             function = getattr(library, name)
         except AttributeError:
-            raise ImportError(f"{path} has no {name}: not libweir, or another version of it") from None
+            raise ImportError(f"{path} has no {name}: it is not libweir, or a different version") from None
         function.restype, function.argtypes = returns, takes
     return library
 
@@ -353,17 +352,17 @@ def _companion(name: str, functions: _Functions) -> Any:
 _ref = ctypes.byref
 
 
-# --- what comes back --------------------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------------------
 
 
 class Error(Exception):
-    """Something that cannot be done. str() says what was wrong, where, and what would be right."""
+    """A call failed. str() says what was wrong, where, and how to fix it."""
 
     def __init__(self, code: int, text: str, errno: int = 0) -> None:
         super().__init__(code, text, errno)
         self.code = code  # ERR_...
         self.text = text
-        self.errno = errno  # why the system call failed, with ERR_SYSTEM; else 0
+        self.errno = errno  # of the system call that failed, with ERR_SYSTEM; else 0
 
     def __str__(self) -> str:
         return self.text
@@ -372,13 +371,13 @@ class Error(Exception):
 class Verdict(NamedTuple):
     """The decision on one request. True if it is allowed. Durations count from the `now` of the call, rounded up."""
 
-    allowed: bool  # allowed, and charged (peek: would be)
-    never: bool  # not allowed, and no wait will help: it costs more than the limit ever has at once
-    limit: int  # the most there can be: burst of a bucket, count of a window
+    allowed: bool  # allowed and charged (peek: would be)
+    never: bool  # denied, and no wait will help: the cost exceeds the capacity of the limit
+    limit: int  # capacity: burst of a bucket, count of a window
     remaining: int  # units left after the decision (peek: left now)
-    granted: int  # units charged: the cost, or what upto found; 0 when not allowed
+    granted: int  # units charged: the cost, or less with upto; 0 if denied
     retry_after: int  # ns. If denied: until the same request would be allowed, absent other requests; else 0
-    reset_after: int  # ns until nothing is used, absent other requests
+    reset_after: int  # ns until the limit is full, absent other requests
     delay: int  # ns until departure, of a leaky bucket with a queue; else 0
 
     def __bool__(self) -> bool:
@@ -399,11 +398,11 @@ class Verdict(NamedTuple):
 
 
 class Waited(enum.Enum):
-    """How a wait ended. Only GO is true, and only then the request was charged."""
+    """How a wait ended. Only GO is true. Only with GO the request was charged."""
 
     GO = 0
     NEVER = ERR_NEVER  # no wait will help: the cost exceeds the limit's capacity
-    DEADLINE = ERR_DEADLINE  # it could not go within the timeout, and did not wait for that
+    DEADLINE = ERR_DEADLINE  # not possible within the timeout; returned without waiting for it
     CANCELLED = ERR_CANCELLED
     CLOSED = ERR_CLOSED  # Queue.push: the queue is closed
 
@@ -416,19 +415,19 @@ def _fraction(tokens: _weir_tokens) -> Fraction:
 
 
 class KeyState(NamedTuple):
-    """What a table knows of a key."""
+    """State of a key in a table."""
 
-    is_stored: bool  # false: never charged, full again, or evicted
-    full_at: int  # when it is full or reset, at the latest; 0 if it is not stored
-    verdict: Verdict  # as peek with a cost of 0 returns it
-    tokens: Fraction  # what is left, with the part of a unit that a smooth bucket has refilled
+    is_stored: bool  # False: never charged, full again, or evicted
+    full_at: int  # the time by which it is full or reset; 0 if not stored
+    verdict: Verdict  # as peek returns it for a cost of 0
+    tokens: Fraction  # units left, with the fraction that a smooth bucket has refilled
 
 
 class Decision(NamedTuple):
     """The decision on several claims together. True if all allow the request, and then all were charged."""
 
     verdict: Verdict  # of the claim that decided, with the longest delay of all
-    decided_by: int  # which claim: denied, the one that does so longest; allowed, the one with least left
+    decided_by: int  # index of the claim: if denied, the one with the longest retry_after; if allowed, the one with the least remaining
     verdicts: List[Verdict]  # one for each claim
 
     def __bool__(self) -> bool:
@@ -436,28 +435,28 @@ class Decision(NamedTuple):
 
 
 class TableStats(NamedTuple):
-    """How a table does. If evicted rises, it is too small."""
+    """Statistics of a table. If evicted rises, the table is too small."""
 
     capacity: int  # slots
     live: int  # slots of keys that are in use now
     size_bytes: int
     limits: int
     limits_max: int
-    inserted: int  # keys that were given a slot
+    inserted: int  # keys that got a slot
     evicted: int  # keys that lost their slot to another while in use
-    probes: Tuple[int, ...]  # keys found in the first, second, third and fourth cache line that was looked at
-    absent: int  # keys found nowhere
+    probes: Tuple[int, ...]  # keys found in the first, second, third and fourth cache line of a search
+    absent: int  # keys that were not found
     arena_bytes: int  # for histories of keys
-    arena_used: int  # what of it they have
-    regained: int  # chunks of 64 bytes that killed processes had left unused
-    folded: int  # times that a key kept in its slot what it had used, without its history, because the arena was full
-    lost_races: int  # decisions on several limits that were taken back because another was faster
-    damaged_pages: int  # of a file, since it was made: found damaged when it was opened, and cleared
+    arena_used: int  # bytes of the arena in use
+    regained: int  # chunks of 64 bytes recovered after processes were killed
+    folded: int  # times that a key kept its usage but lost its history, because the arena was full
+    lost_races: int  # decisions on several limits that were undone because a concurrent one was faster
+    damaged_pages: int  # pages of the file found damaged and cleared when it was opened; since the file was made
     damaged_slots: int
-    damaged_limits: int  # gone until they are added again
+    damaged_limits: int  # removed until they are added again
     damaged_fields: int  # counters, words of the header, earlier forms of changed limits
-    damaged_at: int  # when that was found last; 0: never
-    plans_lost: int  # earlier forms of changed limits, forgotten while keys may have been in use under them
+    damaged_at: int  # when damage was last found; 0: never
+    plans_lost: int  # earlier forms of changed limits that were dropped although keys may have used them
 
 
 class LimitStats(NamedTuple):
@@ -472,7 +471,7 @@ def _verdict(found: Any) -> Verdict:
                    found.reset_after, found.delay)
 
 
-# --- what goes in -----------------------------------------------------------------------------------------------------
+# --- arguments --------------------------------------------------------------------------------------------------------
 
 
 def _check(code: int, message: _weir_message) -> None:
@@ -482,7 +481,7 @@ def _check(code: int, message: _weir_message) -> None:
 
 
 def _number(value: int, bits: int = 64) -> int:
-    """ctypes would cut what does not fit, and allow a cost of 2**64."""
+    """Checks the range. ctypes would truncate: a cost of 2**64 would become 0."""
     value = index(value)
     if value < 0 or value >> bits:
         raise OverflowError(f"{value} is out of range: use 0 to 2**{bits}-1")
@@ -494,7 +493,7 @@ def _time(given: Optional[int]) -> int:
 
 
 def _key(key: Key) -> bytes:
-    """Any str is a key, also one with half a surrogate pair: keys come from strangers, and must not raise."""
+    """Accepts any str, even with a lone surrogate: clients choose keys, and must not cause exceptions."""
     if isinstance(key, str):
         return key.encode("utf-8", "surrogatepass")
     if isinstance(key, bytes):
@@ -505,7 +504,7 @@ def _key(key: Key) -> bytes:
 def _name(name: str) -> bytes:
     encoded = name.encode()
     if b"\0" in encoded:
-        raise ValueError("a name must not contain NUL")  # C would take what is before it
+        raise ValueError("a name must not contain NUL")  # C would truncate the name
     return encoded
 
 
@@ -535,7 +534,7 @@ def now() -> int:
 
 
 class _Unique:
-    """What has one state, in C or among threads. A copy of the object would not be a copy of that state."""
+    """Base of objects whose state is in C or shared by threads. Copying the object would not copy the state."""
 
     _instead = ""
 
@@ -547,17 +546,17 @@ class _Unique:
 
 
 class Canceller(_Unique):
-    """Ends waits, now and later: any number of them, of any limiters and tables. It stays cancelled."""
+    """Cancels any number of waits, current and future, on any limiters and tables. It stays cancelled."""
 
     _instead = "pass the same one to the waits that it is to end"
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a signal handler may cancel while its thread is in here
         self._cancelled = False
-        self._waits: Dict[int, _weir_canceller] = {}  # by id. One each: waits that share one wake each other up
+        self._waits: Dict[int, _weir_canceller] = {}  # by id; one for each wait, because waits with the same one wake each other
 
     def cancel(self) -> None:
-        """Ends every wait that has this canceller; one whose time has come meanwhile still goes."""
+        """Ends every wait with this canceller. A wait whose turn has come meanwhile still succeeds."""
         with self._lock:
             self._cancelled = True
             for wait in tuple(self._waits.values()):
@@ -578,7 +577,7 @@ class Canceller(_Unique):
             self._waits.pop(id(wait), None)
 
 
-_Ask = Callable[[int, Any], int]  # a wait of C's, of a deadline and a canceller
+_Ask = Callable[[int, Any], int]  # a C function that waits, called with a deadline and a canceller
 
 
 def _duration(timeout: Optional[float]) -> int:
@@ -603,8 +602,8 @@ def _wait(ask: _Ask, can_go: Callable[[], bool], since: int, timeout: Optional[f
 
 
 def _wait_in_main(ask: _Ask, can_go: Callable[[], bool], deadline: int, own: _weir_canceller) -> int:
-    """Python handles signals in the main thread and not while that is in C, so another one waits for it."""
-    if can_go():  # a thread costs more than to go at once, if it still can
+    """Waits in another thread, because Python runs signal handlers in the main thread, and not during a call to C."""
+    if can_go():  # avoids a thread if the wait would end at once
         code = ask(0, _ref(own))
         if code != ERR_DEADLINE:
             return code
@@ -629,7 +628,7 @@ def _goes(verdict: Verdict) -> bool:
 
 
 class _Pending:
-    """A reservation whose task sleeps until its time has come."""
+    """A reservation whose task sleeps until its instant."""
 
     __slots__ = ("reservation", "previous", "next", "behind", "gone")
 
@@ -637,14 +636,14 @@ class _Pending:
         self.reservation = reservation
         self.previous: Optional[_Pending] = None
         self.next: Optional[_Pending] = None
-        self.gone: Optional[asyncio.Future[None]] = None  # for the next, if that has the same instant and woke up first
-        self.behind: List[_weir_reservation] = []  # cancelled ones before it, upon which it was built; oldest first
+        self.gone: Optional[asyncio.Future[None]] = None  # awaited by the next task, if it has the same instant and woke up first
+        self.behind: List[_weir_reservation] = []  # cancelled reservations before it that it builds on; oldest first
 
 
 class _Line:
-    """The tasks of one event loop that wait for one key: those with a reservation, then those that are to try.
+    """The tasks of one event loop that wait for one key: first those with a reservation, then those without.
 
-    Only the first of the latter tries, so a task costs one or two calls, and tasks are served in order."""
+    Only the first task without a reservation tries to get one. So a task makes one or two calls, and tasks are served in order."""
 
     def __init__(self) -> None:
         self.is_taken = False  # a task is trying
@@ -656,7 +655,7 @@ class _Line:
         return not self.is_taken and self.last is None
 
     async def enter(self, duration: int) -> bool:
-        """Waits until the tasks before this one have a reservation or have gone. False: that took too long."""
+        """Waits until the tasks before this one have a reservation or have left. False: timeout."""
         if not self.is_taken:
             self.is_taken = True
             return True
@@ -668,7 +667,7 @@ class _Line:
             return await turn
         except BaseException:
             if turn.done() and not turn.cancelled() and turn.result():
-                self.leave()  # its turn came together with the cancellation
+                self.leave()  # the task got its turn and was cancelled at the same time
             raise
         finally:
             self.turns.pop(turn, None)
@@ -705,25 +704,25 @@ class _Line:
             turn.set_result(False)
 
 
-# By event loop, then by the limit's address and the key. A line is dropped when it is idle.
+# By event loop, then by the limit's address and the key. An idle line is removed.
 _lines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Dict[Tuple[int, bytes], _Line]] = weakref.WeakKeyDictionary()
 
 
 class _Waiter:
-    """What a task waits for: one key of a limit. The methods of C, for a clock that is read when they are called."""
+    """One key of a limit, for tasks that wait for it. Subclasses call C with the current time."""
 
     where: Tuple[int, bytes]
     now: Callable[[], int]
 
     def reserve(self, now: int, cost: int, max_wait: int) -> Optional[Tuple[Verdict, _weir_reservation]]:
-        """None: this kind of limit has no reservations."""
+        """None: the algorithm does not support reservations."""
         raise NotImplementedError
 
     def cancel(self, now: int, reservation: _weir_reservation) -> int:
         raise NotImplementedError
 
     def ahead(self, verdict: Verdict, left: int) -> int:
-        """How far ahead a denied reservation was tried, in ns: it is retry_after too far away."""
+        """How far ahead a denied reservation looked, in ns. Its instant is retry_after later than that."""
         raise NotImplementedError
 
     def take(self, now: int, cost: int, is_first: bool) -> Verdict:
@@ -751,7 +750,7 @@ class _Waiter:
                 del lines[self.where]
 
     async def _try(self, line: _Line, cost: int, deadline: int) -> Tuple[Waited, Optional[_Pending]]:
-        """Tries until the request may go, or has a reservation, which is then in the line."""
+        """Tries until the request is allowed, or has a reservation, which it adds to the line."""
         is_first = True
         while True:
             now = self.now()
@@ -796,8 +795,8 @@ class _Waiter:
             await asyncio.sleep(min(left / 1e9, 86400))
 
     def _give_back(self, pending: _Pending) -> None:
-        """Gives back what no later task was built upon. The rest waits for the next task: if that is cancelled, too, it
-        is tried again."""
+        """Refunds the part of the reservation that no later one builds on. The next task remembers the rest, and tries
+        again if it is cancelled, too."""
         now, cost = self.now(), pending.reservation.cost
         given = self.cancel(now, _copied(pending.reservation, cost))
         if given < cost:
@@ -816,21 +815,20 @@ def _copied(reservation: _weir_reservation, cost: int) -> _weir_reservation:
 
 
 class Reservation(_Unique):
-    """What reserve() took, although its tokens may still have to flow in. True if it was granted: act after
-    verdict.delay_seconds, or cancel() it."""
+    """The result of reserve(). True if it was granted: act after verdict.delay_seconds, or cancel() it."""
 
     _instead = "a copy could be cancelled a second time"
 
     def __init__(self, verdict: Verdict, reservation: _weir_reservation,
                  cancel: Callable[[Optional[int], _weir_reservation], int]) -> None:
         self.verdict = verdict
-        self.act_at: int = reservation.act_at  # the instant from which it may act; 0 if it was denied
+        self.act_at: int = reservation.act_at  # the time from which you may act; 0 if it was denied
         self._reservation = reservation
         self._cancel = cancel
 
     def cancel(self, now: Optional[int] = None) -> int:
-        """Gives back what it took, minus the part that later reservations were built upon, and nothing once its time
-        has passed. Returns the units given back. One thread at a time may cancel."""
+        """Refunds its cost, minus the part that later reservations build on. Refunds nothing once its time has passed.
+        Returns the units refunded. Only one thread at a time may call it."""
         return self._cancel(now, self._reservation)
 
     def __bool__(self) -> bool:
@@ -840,18 +838,18 @@ class Reservation(_Unique):
         return f"<weir.Reservation of {self._reservation.cost}, acts at {self.act_at}>"
 
 
-# --- one limit --------------------------------------------------------------------------------------------------------
+# --- limiters ---------------------------------------------------------------------------------------------------------
 
 
 class _Pointer(c_void_p):
-    """To what C has made. A copy would outlive it, and in another process it would point anywhere."""
+    """A pointer to an object of C. A copy could outlive the object, and is invalid in another process."""
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a pointer of weir cannot be copied or pickled")
 
 
 class Limiter(_Unique):
-    """One limit with one state, for any number of threads: Limiter("100/min burst 20"). It begins full.
+    """One limit with one state, for any number of threads: Limiter("100/min burst 20"). It starts full.
 
     Error: ERR_SYNTAX, the text is not a valid limit; ERR_LIMIT, ERR_MAXIMUM: invalid limit."""
 
@@ -868,23 +866,23 @@ class Limiter(_Unique):
         self._waiter = _LimiterWaiter(pointer, self._memory, limit)
 
     def allow(self, cost: int = 1, now: Optional[int] = None) -> bool:
-        """May a request of this cost go now? Charges it if so."""
+        """Returns whether a request of this cost is allowed now. Charges it if so."""
         return bool(_library.weir_limiter_allow(self._pointer, _time(now), _number(cost)))
 
     def take(self, cost: int = 1, now: Optional[int] = None) -> Verdict:
-        """The same with the full verdict."""
+        """As allow, but returns the full verdict."""
         return _verdict(_library.weir_limiter_take(self._pointer, _time(now), _number(cost)))
 
     def upto(self, cost: int, now: Optional[int] = None) -> Verdict:
-        """As many as there are, at most cost: verdict.granted."""
+        """Takes the units that are left, at most cost. verdict.granted is how many."""
         return _verdict(_library.weir_limiter_upto(self._pointer, _time(now), _number(cost)))
 
     def peek(self, cost: int = 1, now: Optional[int] = None) -> Verdict:
-        """What take would return; charges nothing."""
+        """Returns what take would return. Charges nothing."""
         return _verdict(_library.weir_limiter_peek(self._pointer, _time(now), _number(cost)))
 
     def refund(self, n: int = 1, now: Optional[int] = None) -> Verdict:
-        """Gives n back, never above full."""
+        """Refunds n units, never above full."""
         return _verdict(_library.weir_limiter_refund(self._pointer, _time(now), _number(n)))
 
     def tokens(self, now: Optional[int] = None) -> int:
@@ -892,21 +890,21 @@ class Limiter(_Unique):
         return int(_library.weir_limiter_tokens(self._pointer, _time(now)))
 
     def tokens_exact(self, now: Optional[int] = None) -> Fraction:
-        """Units left now, with the part of one that a smooth bucket has refilled."""
+        """Units left now, with the fraction that a smooth bucket has refilled."""
         return _fraction(_library.weir_limiter_tokens_exact(self._pointer, _time(now)))
 
     def change(self, text: str, now: Optional[int] = None) -> None:
-        """Changes the limit while others use it: the rate and burst of buckets, the count of windows. A bucket keeps
-        what was used, cut to the new burst; a window keeps what it has counted.
+        """Changes the limit while it is in use: the rate and burst of buckets, the count of windows. A bucket keeps its
+        usage, cut to the new burst. A window keeps its count.
 
-        Error, and nothing changes: as for Limiter(); ERR_CHANGE if something else would change; ERR_ROOM if a sliding
-        log would have to remember more than the one that was made."""
+        Error, and nothing changes: as for Limiter(); ERR_CHANGE if anything else would change; ERR_ROOM if a sliding log
+        would need more memory than it was made with."""
         limit, message = _parse(text), _weir_message()
         _check(_library.weir_limiter_change(self._pointer, _time(now), _ref(limit), _ref(message)), message)
 
     def reserve(self, cost: int = 1, timeout: Optional[float] = None, now: Optional[int] = None) -> Reservation:
-        """Takes cost now, even if the tokens have yet to flow in: the reservation says when it may act. Denied if that is
-        more than timeout seconds away. Takes are denied until the reserved tokens have flowed in.
+        """Takes cost now, even if not enough tokens are left. The reservation says when you may act. Denied if that is more
+        than timeout seconds away. Takes are denied until the reserved tokens have refilled.
 
         Error: ERR_UNSUPPORTED, a window or a log."""
         found = self._waiter.reserve(_time(now), _number(cost), _duration(timeout))
@@ -917,14 +915,14 @@ class Limiter(_Unique):
     async def acquire(self, cost: int = 1, timeout: Optional[float] = None) -> Waited:
         """wait() for coroutines, without a thread. First come, first served within an event loop.
 
-        A task reserves its instant once and sleeps until then. Tasks that wait for a window stand in line, and only the
-        first of them tries. A task that is cancelled, also by asyncio.wait_for, is not charged: it gives back what it
-        reserved. A change of the limit applies to tasks that reserve after it."""
+        A task reserves its instant once and sleeps until then. Tasks that wait for a window form a queue, and only the
+        first one tries. A task that is cancelled, also by asyncio.wait_for, is not charged: its reservation is refunded.
+        A change of the limit applies to tasks that reserve after it."""
         return await self._waiter.acquire(_number(cost), timeout)
 
     def wait(self, cost: int = 1, timeout: Optional[float] = None, canceller: Optional[Canceller] = None) -> Waited:
-        """Waits until a request of this cost may go, and charges it. True: go. Returns at once if it could not go
-        within the timeout, in seconds, or if no wait will help. Buckets serve in the order in which the waits began."""
+        """Waits until a request of this cost is allowed, and charges it. True: allowed. Returns at once if that is not
+        possible within the timeout, in seconds, or if no wait will help. Buckets serve waits in the order of arrival."""
         pointer, cost = self._pointer, _number(cost)
         return _wait(lambda deadline, own: int(_library.weir_limiter_wait(pointer, cost, deadline, own)),
                      lambda: _goes(self.peek(cost)), now(), timeout, canceller)
@@ -954,21 +952,21 @@ class _LimiterWaiter(_Waiter):
         return int(_library.weir_limiter_cancel(self._pointer, now, _ref(reservation)))
 
     def ahead(self, verdict: Verdict, left: int) -> int:
-        return left if not self._shapes or verdict.delay > 0 else 0  # else it is full, and a place is free then
+        return left if not self._shapes or verdict.delay > 0 else 0  # otherwise the queue is full, and retry_after is when a place is free
 
     def take(self, now: int, cost: int, is_first: bool) -> Verdict:
-        if not (is_first and self._counts_all):  # there a denied request counts, but only once for a wait
+        if not (is_first and self._counts_all):  # with `count all` a denied request counts, but only once for a wait
             verdict = _verdict(_library.weir_limiter_peek(self._pointer, now, cost))
             if not verdict.allowed:
                 return verdict
         return _verdict(_library.weir_limiter_take(self._pointer, now, cost))
 
 
-# --- items that wait --------------------------------------------------------------------------------------------------
+# --- queues -----------------------------------------------------------------------------------------------------------
 
 
 class _QueueHandle(_Pointer):
-    """A queue of C's, with its memory and clock. Each call that is under way holds a reference."""
+    """A queue of the C library, with its memory and clock. Each running call holds a reference."""
 
     memory: Any = None
     clock: Any = None
@@ -979,12 +977,12 @@ class _QueueHandle(_Pointer):
 
 
 class Queue(_Unique, Generic[_Item]):
-    """A FIFO queue that leaks: Queue("500/s leaky queue 1000") has 1000 places, and items leave it at 500 a second, in
-    order, however they came in. For any number of threads.
+    """A FIFO queue that releases items at a constant rate: Queue("500/s leaky queue 1000") has 1000 places, and items
+    leave it at 500 a second, in order. For any number of threads.
 
-    clock: returns the time in ns, for tests; then call tick() when it has moved. None: weir.now.
+    clock: returns the time in ns, for tests. Call tick() after it has moved. None: weir.now.
 
-    Items are in this process's memory only. They are gone when it ends: drain() returns them before.
+    Items are only in the memory of this process. Call drain() before it ends to get those that are left.
 
     Error: ERR_UNSUPPORTED, the limit is not a leaky bucket with a queue; else as for Limiter()."""
 
@@ -1004,13 +1002,13 @@ class Queue(_Unique, Generic[_Item]):
         _check(_library.weir_queue_init(at, size, _ref(limit), own, _ref(handle), _ref(message)), message)
         self._handle = handle
         self._now: Callable[[], int] = clock or now
-        self._items: Dict[int, _Item] = {}  # by what C has for an item
-        self._late: collections.deque[_Item] = collections.deque()  # left while a signal handler raised; for the next pop
+        self._items: Dict[int, _Item] = {}  # by the number that C has for an item
+        self._late: collections.deque[_Item] = collections.deque()  # popped while a signal handler raised; for the next pop
         self._numbers = itertools.count(1)
 
     def try_push(self, item: _Item) -> Verdict:
-        """Adds an item at the end, if there is a place. verdict.delay is the time until it leaves, retry_after the time
-        until there may be a place. Error: ERR_CLOSED."""
+        """Adds an item at the end, if a place is free. verdict.delay is the time until it leaves, retry_after the time until
+        a place may be free. Error: ERR_CLOSED."""
         number, verdict = next(self._numbers), _weir_verdict()
         self._items[number] = item
         code = _library.weir_queue_try_push(self._handle, number, _ref(verdict))
@@ -1021,8 +1019,8 @@ class Queue(_Unique, Generic[_Item]):
         return _verdict(verdict)
 
     def push(self, item: _Item, timeout: Optional[float] = None, canceller: Optional[Canceller] = None) -> Waited:
-        """Adds an item at the end, and waits for a place if there is none, in the order of arrival. Only with
-        Waited.GO it is in the queue. Returns DEADLINE at once if there cannot be a place in time."""
+        """Adds an item at the end. Waits for a place if none is free, in the order of arrival. The item is in the queue only
+        if it returns Waited.GO. Returns DEADLINE at once if no place can be free in time."""
         number, handle = next(self._numbers), self._handle
         self._items[number] = item
         codes: List[int] = []
@@ -1034,7 +1032,7 @@ class Queue(_Unique, Generic[_Item]):
         try:
             return _wait(ask, lambda: True, self._now(), timeout, canceller)
         finally:
-            if 0 not in codes:  # 0 also if a signal handler raised just when it was pushed
+            if 0 not in codes:  # 0 is also there if a signal handler raised just after the push
                 del self._items[number]
 
     def try_pop(self) -> Tuple[Optional[_Item], Optional[int]]:
@@ -1079,11 +1077,11 @@ class Queue(_Unique, Generic[_Item]):
             yield item
 
     def close(self) -> None:
-        """Ends pushing. Items in the queue still leave at its rate."""
+        """No more items can be pushed. Queued items still leave at the rate."""
         _library.weir_queue_close(self._handle)
 
     def drain(self) -> List[_Item]:
-        """Takes out all items at once, oldest first, whatever the rate."""
+        """Removes and returns all items at once, oldest first, regardless of the rate."""
         items: List[_Item] = []
         while self._late:
             items.append(self._late.popleft())
@@ -1102,31 +1100,31 @@ class Queue(_Unique, Generic[_Item]):
         return descriptor.value
 
     def tick(self) -> None:
-        """Call it when your own clock has moved: all waits look at it again."""
+        """Call it after your own clock has moved: all waits read the clock again."""
         _library.weir_queue_tick(self._handle)
 
     def __len__(self) -> int:
         return int(_library.weir_queue_length(self._handle))
 
     def __bool__(self) -> bool:
-        return True  # also when it is empty
+        return True  # even if it is empty
 
     def __repr__(self) -> str:
         return f"<weir.Queue with {len(self)} items>"
 
 
-# --- limits for millions of keys --------------------------------------------------------------------------------------
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 class _Handle(_Pointer):
-    """A table of C's. Each call that is under way holds a reference, so it is freed when the last has ended."""
+    """A table of the C library. Each running call holds a reference, so the table is freed when the last call ends."""
 
     def __del__(self, free: Any = _library.weir_table_free) -> None:
         free(self.value)
 
 
 class Claim(NamedTuple):
-    """One limit that a request must pass. A plain (limit, key, cost) will do."""
+    """One limit that a request must pass. A plain tuple (limit, key, cost) works, too."""
 
     limit: Limit
     key: Key
@@ -1136,16 +1134,16 @@ class Claim(NamedTuple):
 class Table(_Unique):
     """Limits for millions of keys, in memory of a fixed size, for any number of threads and processes.
 
-    keys: how many are in use at the same time, at most; 24 bytes each. When there are more, the one with the least
-        usage is evicted (stats().evicted). 0: attach to an existing table, whatever its size.
-    shared: the name of shared memory. The first process makes the table, all others attach to it; it stays until
+    keys: the most keys in use at the same time; 24 bytes each. Beyond that, keys with the least usage are evicted
+        (stats().evicted). 0: attach to an existing table, whatever its size.
+    shared: the name of shared memory. The first process makes the table, the others attach to it. It stays until
         Table.unlink or a reboot. None: memory of this process.
-    file: the path of a file instead, in which it stays also after a reboot.
+    file: the path of a file instead. It survives reboots.
     mode: permission bits of shared memory or a file that is made; 0 is 0o600. Another user's table is an error unless
         they have bits for others.
-    limits_max: how many limits there may be; 0 is 64.
+    limits_max: the most limits; 0 is 64.
     arena_bytes: memory in addition to the keys, for sliding logs and sliding counters with segments; see arena_size.
-    made_at: the time around which times are good, by 9 years; 0 is now. For replays and tests.
+    made_at: times within 9 years of it are valid; 0 is now. For replays and tests.
     overcommit: make the table even if it does not fit into the available memory.
 
     Error: ERR_NO_TABLE (keys is 0, and there is no such table); ERR_TOO_LARGE (beyond the maximum, or the memory that is
@@ -1176,19 +1174,18 @@ class Table(_Unique):
 
     @staticmethod
     def unlink(name: str) -> None:
-        """Removes the name of a shared table. Those who are attached keep it until they close it.
+        """Removes the name of a shared table. Processes that are attached keep the table until they close it.
 
         Error: ERR_SYSTEM, with errno.ENOENT if it does not exist; ERR_LIMIT: invalid name."""
         message = _weir_message()
         _check(_library.weir_table_unlink(_name(name), _ref(message)), message)
 
     def close(self) -> None:
-        """Frees what this process has of it, once calls that are under way have ended. Shared memory stays, and so does
-        a file."""
+        """Detaches this process from the table, after running calls have ended. Shared memory and files stay."""
         self._handle = None
 
     def sync(self) -> None:
-        """Returns when all that was decided before is on the disk: bounds what a power cut loses of a file.
+        """Writes all decisions so far to the disk, and returns when that is done. Limits what a power failure loses.
 
         Error: ERR_SYSTEM."""
         _check(_library.weir_table_sync(self._use()), _weir_message())
@@ -1202,8 +1199,8 @@ class Table(_Unique):
     def add_limit(self, name: str, text: str) -> Limit:
         """Adds a limit, or finds it: all processes add the limits that they use, by the same names.
 
-        Error: ERR_CHANGE, there is another limit of this name; ERR_FULL; ERR_SYNTAX, ERR_LIMIT, ERR_MAXIMUM; and
-        ERR_NO_ARENA: sliding logs and segments need arena_bytes. A name has no control characters."""
+        Error: ERR_CHANGE, a different limit has this name; ERR_FULL; ERR_SYNTAX, ERR_LIMIT, ERR_MAXIMUM; and
+        ERR_NO_ARENA: sliding logs and segments need arena_bytes. A name must not have control characters."""
         limit, message, pointer, handle = _parse(text), _weir_message(), _Pointer(), self._use()
         _check(_library.weir_table_add_limit(handle, _name(name), _ref(limit), _ref(pointer), _ref(message)), message)
         return Limit(self, pointer)
@@ -1213,8 +1210,8 @@ class Table(_Unique):
         return int(_library.weir_table_now(self._use()))
 
     def decide(self, claims: Iterable[Tuple[Limit, Key, int]], now: Optional[int] = None) -> Decision:
-        """Decides 1 to 16 claims (limit, key, cost) together: allowed only if all allow it, and charged nowhere if
-        one denies."""
+        """Decides 1 to 16 claims (limit, key, cost) together. The request is allowed only if all limits allow it. If one
+        denies it, none is charged."""
         handle, array = self._use(), self._claims(claims)
         n = len(array)
         if not 1 <= n <= _CLAIMS_MAX:
@@ -1225,21 +1222,21 @@ class Table(_Unique):
         return Decision(_verdict(decision.verdict), decision.decided_by, [_verdict(each) for each in verdicts])
 
     def allow_batch(self, claims: Iterable[Tuple[Limit, Key, int]], now: Optional[int] = None) -> List[bool]:
-        """Independent requests, decided in order as Limit.allow would one after another, but faster."""
+        """Decides independent requests in order, as Limit.allow would, but faster."""
         handle, array = self._use(), self._claims(claims)
         allowed = (c_bool * len(array))()
         _library.weir_table_allow_batch(handle, array, len(array), _time_of(handle, now), allowed)
         return list(allowed)
 
     def take_batch(self, claims: Iterable[Tuple[Limit, Key, int]], now: Optional[int] = None) -> List[Verdict]:
-        """The same with the full verdicts."""
+        """As allow_batch, but returns the full verdicts."""
         handle, array = self._use(), self._claims(claims)
         verdicts = (_weir_verdict * len(array))()
         _library.weir_table_take_batch(handle, array, len(array), _time_of(handle, now), verdicts)
         return [_verdict(each) for each in verdicts]
 
     def stats(self, now: Optional[int] = None) -> TableStats:
-        """How the table does. Reads all of it: about 0.1 s a GiB."""
+        """Statistics of the table. Reads the whole table: about 0.1 s per GiB."""
         handle, found = self._use(), _weir_table_stats()
         _library.weir_table_stats(handle, _time_of(handle, now), _ref(found))
         return TableStats(**{name: getattr(found, name) for name in TableStats._fields if name != "probes"},
@@ -1270,7 +1267,7 @@ def _time_of(handle: _Handle, given: Optional[int]) -> int:
 
 
 class Limit(_Unique):
-    """A limit of a table, made by Table.add_limit: decides for each key by itself. A key is str (UTF-8) or bytes."""
+    """A limit of a table, made by Table.add_limit. Each key has its own state. A key is str (UTF-8) or bytes."""
 
     _instead = "get it from its table by add_limit"
 
@@ -1286,48 +1283,48 @@ class Limit(_Unique):
         return _print(_library.weir_table_limit_limit(self._pointer))
 
     def change(self, text: str, now: Optional[int] = None) -> None:
-        """Changes the limit while keys live, for all threads and processes: the rate and burst of a bucket, the count of
-        a window. A bucket keeps what was used, cut to the new burst; a window keeps what it has counted.
+        """Changes the limit while keys are in use, for all threads and processes: the rate and burst of a bucket, the count
+        of a window. A bucket keeps its usage, cut to the new burst. A window keeps its count.
 
-        Error, and nothing changes: as for Table.add_limit; ERR_CHANGE if something else would change."""
+        Error, and nothing changes: as for Table.add_limit; ERR_CHANGE if anything else would change."""
         limit, message, handle = _parse(text), _weir_message(), self.table._use()
         _check(_library.weir_table_change_limit(handle, self._pointer, _ref(limit), _time_of(handle, now),
                                                 _ref(message)), message)
 
     def allow(self, key: Key, cost: int = 1, now: Optional[int] = None) -> bool:
-        """May a request of this cost go now? Charges the key if so."""
+        """Returns whether a request of this cost is allowed now. Charges the key if so."""
         return bool(self._ask(_library.weir_table_allow, key, cost, now))
 
     def take(self, key: Key, cost: int = 1, now: Optional[int] = None) -> Verdict:
-        """The same with the full verdict."""
+        """As allow, but returns the full verdict."""
         return _verdict(self._ask(_library.weir_table_take, key, cost, now))
 
     def upto(self, key: Key, cost: int, now: Optional[int] = None) -> Verdict:
-        """As many as there are, at most cost: verdict.granted."""
+        """Takes the units that are left, at most cost. verdict.granted is how many."""
         return _verdict(self._ask(_library.weir_table_upto, key, cost, now))
 
     def peek(self, key: Key, cost: int = 1, now: Optional[int] = None) -> Verdict:
-        """What take would return; charges nothing."""
+        """Returns what take would return. Charges nothing."""
         return _verdict(self._ask(_library.weir_table_peek, key, cost, now))
 
     def refund(self, key: Key, n: int = 1, now: Optional[int] = None) -> Verdict:
-        """Gives n back, never above full."""
+        """Refunds n units, never above full."""
         return _verdict(self._ask(_library.weir_table_refund, key, n, now))
 
     def reset(self, key: Key) -> bool:
-        """Clears the usage of the key: it is full again. False if nothing was stored."""
+        """Resets the key: it is full again. False if the key was not stored."""
         handle, encoded = self.table._use(), _key(key)
         return bool(_library.weir_table_reset(handle, self._pointer, encoded, len(encoded)))
 
     def inspect(self, key: Key, now: Optional[int] = None) -> KeyState:
-        """What the table knows of a key. Changes nothing."""
+        """Returns the state of a key. Changes nothing."""
         handle, encoded = self.table._use(), _key(key)
         found = _library.weir_table_inspect(handle, self._pointer, encoded, len(encoded), _time_of(handle, now))
         return KeyState(found.is_stored, found.full_at, _verdict(found.verdict), _fraction(found.tokens))
 
     def reserve(self, key: Key, cost: int = 1, timeout: Optional[float] = None, now: Optional[int] = None) -> Reservation:
-        """Takes cost now, even if the tokens have yet to flow in, as Limiter.reserve does. A table reserves at most half
-        a minute ahead, except for a leaky queue; beyond that it is denied.
+        """Takes cost now, even if not enough tokens are left, as Limiter.reserve does. A table reserves at most 30 seconds
+        ahead, except for a leaky queue; beyond that it denies.
 
         Error: ERR_UNSUPPORTED, a window, a log or a bucket with refill interval."""
         waiter = self._waiter(_key(key))
@@ -1342,8 +1339,8 @@ class Limit(_Unique):
 
     def wait(self, key: Key, cost: int = 1, timeout: Optional[float] = None,
              canceller: Optional[Canceller] = None) -> Waited:
-        """Waits until a request of this cost may go, and charges the key: as Limiter.wait. Those who wait for one key
-        of a bucket are served in order only while that takes less than half a minute."""
+        """Waits until a request of this cost is allowed, and charges the key, as Limiter.wait. Waits for one key of a bucket
+        are served in order only up to 30 seconds ahead."""
         handle, encoded, cost = self.table._use(), _key(key), _number(cost)
         return _wait(lambda deadline, own: int(_library.weir_table_wait(handle, self._pointer, encoded, len(encoded), cost,
                                                                         deadline, own)),
@@ -1388,37 +1385,37 @@ class _KeyWaiter(_Waiter):
 
     def ahead(self, verdict: Verdict, left: int) -> int:
         if self._shapes:
-            return left if verdict.delay > 0 else 0  # else it is full, and a place is free then
+            return left if verdict.delay > 0 else 0  # otherwise the queue is full, and retry_after is when a place is free
         return min(left, _AHEAD_MAX)
 
     def take(self, now: int, cost: int, is_first: bool) -> Verdict:
         arguments = (self.handle, self._pointer, self._key, len(self._key), now, cost)
-        if not (is_first and self._counts_all):  # there a denied request counts, but only once for a wait
+        if not (is_first and self._counts_all):  # with `count all` a denied request counts, but only once for a wait
             verdict = _verdict(_library.weir_table_peek(*arguments))
             if not verdict.allowed:
                 return verdict
         return _verdict(_library.weir_table_take(*arguments))
 
 
-# --- limits wherever their state is kept ------------------------------------------------------------------------------
+# --- stores -----------------------------------------------------------------------------------------------------------
 
 _FAILURES: Dict[Optional[str], int] = {None: 0, "share": 1, "open": 2, "closed": 3, "local": 4}
 
 
 class Health(enum.Enum):
     UP = 0
-    DOWN = 1  # calls fail at once, or the fallback decides at once
+    DOWN = 1  # calls fail or the fallback decides, without waiting
     PROBING = 2  # a probe was sent, to find out whether Redis is back
 
 
 class Answer(NamedTuple):
-    """What a store decided. True if it is allowed."""
+    """The decision of a store. True if the request is allowed."""
 
     verdict: Verdict  # of the claim that decided
-    decided_by: int  # which claim; 0 if there is one
+    decided_by: int  # index of the claim; 0 if there is only one
     decided_at: int  # ns, on the clock of the table or Redis that decided
     fallback_nodes: int  # 0: the store decided; n: its fallback did, as one of n nodes that share Redis
-    is_closed: bool  # denied because Redis failed and the rule of the limit is "closed"
+    is_closed: bool  # denied because Redis failed and the limit has on_failure "closed"
     verdicts: List[Verdict]  # one for each claim
 
     def __bool__(self) -> bool:
@@ -1426,7 +1423,7 @@ class Answer(NamedTuple):
 
 
 class StoreStats(NamedTuple):
-    """How a store does. Counters grow from its start."""
+    """Statistics of a store. Counters start at 0 when the store is made."""
 
     health: Health  # a table is always up
     nodes: int  # programs and servers that share Redis now
@@ -1441,16 +1438,16 @@ class StoreStats(NamedTuple):
     damaged: int  # keys in Redis that were reset because they were unreadable
     deferred_keys: int  # now: keys with charges still to be made in Redis
     deferred_charged: int  # units charged later
-    deferred_excess: int  # units for which no room was left
+    deferred_excess: int  # units beyond what the limit had left
     deferred_uncertain: int  # units sent without a reply
-    deferred_dropped: int  # units that did not fit the memory
+    deferred_dropped: int  # units that did not fit into deferred_bytes
     latency_counts: Tuple[int, ...]  # requests that Redis decided: the i-th in at most latency_seconds[i]; the last: the rest
     latency_sum_us: int
     keys_capacity: int  # of the table, now
     keys_live: int
     keys_inserted: int  # of the table, since it was made
     keys_evicted: int
-    last_error: str  # of Redis; empty: none yet
+    last_error: str  # the last error of Redis; empty: none yet
 
     @property
     def latency_seconds(self) -> List[float]:
@@ -1468,7 +1465,7 @@ class StoreLimitStats(NamedTuple):
 
 
 class _StoreHandle(_Pointer):
-    """A store of C's, with what must outlive it."""
+    """A store of the C library, with the table that must outlive it."""
 
     table: Optional[_Handle] = None
 
@@ -1477,18 +1474,18 @@ class _StoreHandle(_Pointer):
 
 
 class Store(_Unique):
-    """Limits, wherever their state is kept. `where` is a Table, or the URL of a Redis (docs/guides/many-servers.md), such as
+    """Limits in a table or in Redis. `where` is a Table, or the URL of a Redis (docs/guides/many-servers.md), such as
     "redis://127.0.0.1:6379".
 
-    The rest is for Redis. Processes that use the same Redis, prefix, name and key share one state.
+    The other arguments are for Redis. Processes that use the same Redis, prefix, name and key share one state.
     on_failure: what decides when Redis does not reply in time. "share": this node's share of the limit; "open": allow;
         "closed": deny; None: a call raises Error with ERR_UNREACHABLE (certainly nothing was charged) or ERR_UNANSWERED.
-    table: for limits, counters and the fallback; None: the store makes one, for
-    keys: that are in use at once while Redis fails; 0 is 100,000.
-    limits_max: of that table; 0 is 64.
-    deferred_bytes: for charges that wait until Redis is back; 0 is 64 MiB.
+    table: for limits, counters and the fallback. None: the store makes one, with room for keys, limits_max and arena_bytes.
+    keys: the most keys in use at the same time while Redis fails; 0 is 100,000.
+    limits_max: the most limits; 0 is 64.
+    deferred_bytes: memory for charges that wait until Redis is back; 0 is 64 MiB.
 
-    Does not wait for Redis: wait() does. Error: ERR_SYNTAX, ERR_LIMIT (the URL or an option cannot be used), ERR_SYSTEM.
+    Returns without waiting for Redis: see wait(). Error: ERR_SYNTAX, ERR_LIMIT (the URL or an option cannot be used), ERR_SYSTEM.
     ImportError: a URL needs libweir-redis.so."""
 
     _instead = "make another on the same table or URL"
@@ -1508,8 +1505,8 @@ class Store(_Unique):
         self._handle: Optional[_StoreHandle] = handle
 
     def close(self) -> None:
-        """Frees the store, once calls that are under way have ended, and guards on it are closed. For at most 2 s, sends
-        charges that were deferred while Redis was away."""
+        """Frees the store, after running calls have ended and its guards are closed. Sends deferred charges to Redis first,
+        for at most 2 s."""
         self._handle = None
 
     def __enter__(self) -> Store:
@@ -1519,19 +1516,19 @@ class Store(_Unique):
         self.close()
 
     def wait(self, timeout: float) -> None:
-        """Waits until Redis can be called, for at most this many seconds. Error: ERR_UNREACHABLE."""
+        """Waits until Redis is reachable, for at most timeout seconds. Error: ERR_UNREACHABLE."""
         message = _weir_message()
         _check(_library.weir_store_wait(self._use(), _number(int(timeout * 1e9)), _ref(message)), message)
 
     def add_limit(self, name: str, text: str) -> StoreLimit:
-        """Adds a limit, or finds it. Error: as Table.add_limit; ERR_MAXIMUM also if it does not fit Redis."""
+        """Adds a limit, or finds it. Error: as Table.add_limit; ERR_MAXIMUM also if Redis does not support the limit."""
         limit, message, pointer, handle = _parse(text), _weir_message(), _Pointer(), self._use()
         _check(_library.weir_store_add_limit(handle, _name(name), _ref(limit), _ref(pointer), _ref(message)), message)
         return StoreLimit(self, pointer)
 
     def decide(self, claims: Iterable[Tuple[StoreLimit, Key, int]]) -> Answer:
-        """Decides 1 to 16 claims (limit, key, cost) together: allowed only if all allow it, and charged nowhere if
-        one denies."""
+        """Decides 1 to 16 claims (limit, key, cost) together. The request is allowed only if all limits allow it. If one
+        denies it, none is charged."""
         handle, array = self._use(), self._claims(claims)
         verdicts, answer = (_weir_verdict * max(len(array), 1))(), _weir_store_answer()
         if not 1 <= len(array) <= _CLAIMS_MAX:
@@ -1540,7 +1537,7 @@ class Store(_Unique):
         return _answer(answer, [_verdict(each) for each in verdicts])
 
     def take_batch(self, claims: Iterable[Tuple[StoreLimit, Key, int]]) -> List[Verdict]:
-        """Takes 1 to 64 independent claims, in order and in one call."""
+        """Decides 1 to 64 independent claims, in order and in one call."""
         handle, array = self._use(), self._claims(claims)
         verdicts = (_weir_verdict * max(len(array), 1))()
         if not 1 <= len(array) <= _BATCH_MAX:
@@ -1549,7 +1546,7 @@ class Store(_Unique):
         return [_verdict(each) for each in verdicts]
 
     def stats(self) -> StoreStats:
-        """How the store does. May be called as often as you like."""
+        """Statistics of the store. You can call it as often as you like."""
         found = _weir_store_stats(size_bytes=ctypes.sizeof(_weir_store_stats))
         _check(_library.weir_store_stats(self._use(), _ref(found)), _weir_message())
         plain = {name: getattr(found, name) for name in StoreStats._fields}
@@ -1557,7 +1554,7 @@ class Store(_Unique):
                              "last_error": found.last_error.decode("utf-8", "replace")})
 
     def limits(self) -> List[StoreLimitStats]:
-        """The limits of the store's table, and how they decided, by name."""
+        """The limits of the store's table and their decisions, sorted by name."""
         found: List[StoreLimitStats] = []
 
         def report(_: Any, stats: Any) -> None:
@@ -1600,7 +1597,7 @@ def _answer(found: _weir_store_answer, verdicts: Optional[List[Verdict]] = None)
 
 
 class StoreLimit(_Unique):
-    """A limit of a store, made by Store.add_limit: decides for each key by itself. Calls block until the store has
+    """A limit of a store, made by Store.add_limit. Each key has its own state. Calls block until the store has
     decided. Error: ERR_UNREACHABLE or ERR_UNANSWERED, if Redis does not decide and no fallback does."""
 
     _instead = "get it from its store by add_limit"
@@ -1617,36 +1614,36 @@ class StoreLimit(_Unique):
         return _print(_library.weir_table_limit_limit(self._pointer))
 
     def change(self, text: str) -> None:
-        """Changes the limit while keys are in use, as Limit.change. In Redis, the latest change decides for all."""
+        """Changes the limit while keys are in use, as Limit.change. In Redis, the latest change applies to all programs."""
         limit, message = _parse(text), _weir_message()
         _check(_library.weir_store_change_limit(self.store._use(), self._pointer, _ref(limit), _ref(message)), message)
 
     def set_failure(self, on_failure: Optional[str], *, local: Optional[StoreLimit] = None, timeout: float = 0) -> None:
-        """What decides this limit when Redis fails: as Store(on_failure=), or "local", by another limit. timeout is how
-        many seconds a decision waits for Redis; 0: as the URL says."""
+        """Sets what decides this limit when Redis fails: as Store(on_failure=), or "local", which uses another limit. timeout
+        is how many seconds a decision waits for Redis; 0: as the URL says."""
         message = _weir_message()
         _check(_library.weir_store_set_failure(self.store._use(), self._pointer, _failure(on_failure),
                                                local and local._pointer, _number(int(timeout * 1e9)), _ref(message)),
                message)
 
     def take(self, key: Key, cost: int = 1) -> Answer:
-        """May a request of this cost go now? Charges the key if so."""
+        """Returns whether a request of this cost is allowed now. Charges the key if so."""
         return self._ask(_library.weir_store_take, key, cost)
 
     def upto(self, key: Key, cost: int) -> Answer:
-        """As many as there are, at most cost: answer.verdict.granted."""
+        """Takes the units that are left, at most cost. answer.verdict.granted is how many."""
         return self._ask(_library.weir_store_upto, key, cost)
 
     def peek(self, key: Key, cost: int = 1) -> Answer:
-        """What take would return; charges nothing."""
+        """Returns what take would return. Charges nothing."""
         return self._ask(_library.weir_store_peek, key, cost)
 
     def refund(self, key: Key, n: int = 1) -> Answer:
-        """Gives n back, never above full."""
+        """Refunds n units, never above full."""
         return self._ask(_library.weir_store_refund, key, n)
 
     def reset(self, key: Key) -> bool:
-        """Clears the usage of the key: it is full again. False if nothing was stored."""
+        """Resets the key: it is full again. False if the key was not stored."""
         handle, encoded, found = self.store._use(), _key(key), _weir_store_answer()
         _check(_library.weir_store_reset(handle, self._pointer, encoded, len(encoded), _ref(found)), _weir_message())
         return bool(found.verdict.allowed)
@@ -1664,11 +1661,11 @@ class StoreLimit(_Unique):
 
 
 class GuardAnswer(NamedTuple):
-    """What a policy decided. True if the request is allowed."""
+    """The decision of a policy. True if the request is allowed."""
 
     verdict: Verdict  # of decided_by, with the longest delay of all enforced limits
     decided_by: Optional[str]  # name of the limit; None if no enforced limit applies; (unmatched): see is_unmatched
-    limits: int  # that apply, including those in shadow
+    limits: int  # number of limits that apply, including those in shadow
     shadow_denied: int  # limits in shadow that would have denied the request
     fallback_nodes: int  # as in Answer
     is_closed: bool
@@ -1679,7 +1676,7 @@ class GuardAnswer(NamedTuple):
 
 
 class _GuardHandle(_Pointer):
-    """A guard of C's, with the store that must outlive it."""
+    """A guard of the C library, with the store that must outlive it."""
 
     store: Optional[_StoreHandle] = None
 
@@ -1696,7 +1693,7 @@ class _GuardHandle(_Pointer):
 class Guard(_Unique):
     """A policy (docs/reference/policy.md) in front of a store. Give its text, or the path of its file.
 
-    Error: ERR_SYNTAX, with all faults of the policy, a line each; or a limit does not fit the store. ImportError: it
+    Error: ERR_SYNTAX, with one line for each error of the policy; or the store does not support a limit. ImportError: it
     needs libweir-policy.so."""
 
     _instead = "make another on the same store, with the same policy"
@@ -1711,7 +1708,7 @@ class Guard(_Unique):
         self._handle: Optional[_GuardHandle] = handle
 
     def close(self) -> None:
-        """Frees the guard, once calls that are under way have ended."""
+        """Frees the guard, after running calls have ended."""
         self._handle = None
 
     def __enter__(self) -> Guard:
@@ -1733,7 +1730,7 @@ class Guard(_Unique):
                            found.fallback_nodes, found.is_closed, found.is_unmatched)
 
     def change(self, *, text: Optional[str] = None, file: Optional[_Path] = None) -> None:
-        """Replaces the policy while other threads decide. Error: as Guard(); then nothing has changed."""
+        """Replaces the policy while other threads use the guard. Error, and nothing changes: as Guard()."""
         handle, policy, message = self._use(), self._read(text, file), _weir_message()
         _check(self._policies.weir_guard_change(handle, policy, handle.now(), _ref(message)), message)
 
@@ -1751,7 +1748,7 @@ class Guard(_Unique):
 
     def _read(self, text: Optional[str], file: Optional[_Path]) -> _Pointer:
         if (text is None) == (file is None):
-            raise TypeError("pass the policy as text, or the path of its file")
+            raise TypeError("pass either text or file")
         faults: List[str] = []
         policy = _Pointer()
         called = _policy_report(lambda _, line: faults.append(line.decode("utf-8", "replace")))
@@ -1763,5 +1760,5 @@ class Guard(_Unique):
             assert file is not None
             code = self._policies.weir_policy_load(_path(file), report, None, _ref(policy))
         if code != 0:
-            raise Error(code, "\n".join(faults) or "the policy cannot be read")
+            raise Error(code, "\n".join(faults) or "cannot read the policy")
         return policy
