@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ARCHITECTURE.md has the expected size of a map, and every path in it, CONTRIBUTING.md, SECURITY.md and
+"""ARCHITECTURE.md is short and has a section "Where is...?". Every path in it, CONTRIBUTING.md, SECURITY.md and
 docs/internals/*.md exists. A file in src or tests names each page of docs/internals.
 
     architecture_paths.py [ROOT]
