@@ -1,9 +1,8 @@
-/* check.h: the smallest test runner that speaks TAP. It needs libc alone, so that tests also run where no test library
- * is packaged (aarch64 under qemu).
+/* check.h: a minimal test runner with TAP output. It needs only libc, so tests also run where no test library is
+ * packaged (aarch64 under qemu).
  *
  *     static void full_at_first(void) { CHECK_EQ(tokens, 3); }
- *     TESTS(TEST(full_at_first), ...)
- */
+ *     TESTS(TEST(full_at_first), ...) */
 #ifndef WEIR_TESTS_CHECK_H
 #define WEIR_TESTS_CHECK_H
 

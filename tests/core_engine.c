@@ -1,4 +1,4 @@
-/* core_engine.c: vectors through the bare steps. */
+/* core_engine.c: plays the vectors on the plain step functions, without a limiter or a table. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static struct weir_plan plan_at(const struct subject *subject, weir_ns now)
 	return plan;
 }
 
-/* Takes twice, the second time by the step that only says yes or no: both must agree to the last bit. */
+/* Runs weir_step_allow on a copy of the state and weir_step_take on the state: verdict and bytes must agree. */
 static struct weir_verdict take(void *subject_, weir_ns now, uint64_t cost)
 {
 	struct subject *subject = subject_;
@@ -63,7 +63,7 @@ static struct weir_verdict take(void *subject_, weir_ns now, uint64_t cost)
 		allowed = weir_step_allow(&plan, copy, now, cost);
 	}
 	verdict = weir_step_take(&plan, subject->state, now, cost);
-	/* A cost that never fits notices a new clock only where more is asked than yes or no. */
+	/* For a cost that can never fit, only weir_step_take notices a new clock, so the states may differ. */
 	if (is_compared &&
 	    (allowed != verdict.allowed || (!verdict.never && memcmp(copy, subject->state, subject->size) != 0))) {
 		fprintf(stderr, "weir_step_allow and weir_step_take disagree at %llu\n", (unsigned long long)now);

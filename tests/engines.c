@@ -1,4 +1,4 @@
-/* engines.c: what vectors are played on, within one process and without a server. */
+/* engines.c: the engines that play vectors in one process, without a server. */
 #include "vector_engine.h"
 
 const struct vector_engine *const vector_engines[] = {

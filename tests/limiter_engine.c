@@ -1,4 +1,4 @@
-/* limiter_engine.c: vectors through the limiter. */
+/* limiter_engine.c: plays the vectors on weir_limiter. */
 #include <stdlib.h>
 
 #include "vector_engine.h"

@@ -1,6 +1,6 @@
-/* table_engine.c: vectors through tables: of one process, in shared memory, in a file that is closed and opened again
- * between rows, and one whose fresh keys, fresh also by every clock to come, are evicted before every row, which must
- * change no answer. A subject is a limit of the table, and one key. */
+/* table_engine.c: plays the vectors on four tables: a private one; one in shared memory; one in a file that is closed
+ * and reopened between rows; and one that evicts full keys before every row. Eviction of keys that are full by every
+ * clock must change no verdict. A subject is one limit of the table and one key. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include "store/table/table.h"
 #include "vector_engine.h"
 
-/* What a slot's times reach from the epoch on, and how far before `made_at` that lies: see region.c. */
+/* A slot's times begin this long before `made_at`; see region.c. */
 static const weir_ns before_made = UINT64_C(1) << 58;
 
 enum { ARENA_BYTES = 2 << 20, ROWS_ALL = 3000 };
@@ -71,7 +71,8 @@ static void *make_in(struct weir_table *table, unsigned *limits, const struct we
 	return NULL;
 }
 
-/* A limit that is refused by its plan is an answer; one that only the table refuses is not for it. */
+/* A limit that cannot be compiled is played: the engine must answer "error". A limit that only the table rejects is
+ * skipped. */
 static const char *skips_limit(const struct weir_limit *limit, uint64_t costs)
 {
 	struct weir__slot_format format;
@@ -128,8 +129,8 @@ static struct weir_verdict undo(void *subject_, weir_ns now, uint64_t n, weir_ns
 				&(struct weir__charge){ charged_at, cost }, n);
 }
 
-/* To the vectors also what changes nothing is a change, which later steps of the clock can tell. Histories are not carried
- * over: if it is a new clock, they are cut to the limit by which they are next looked at. */
+/* The last `true` applies the change even if it changes nothing: vectors expect that, and a later clock step shows it.
+ * The peek is for histories, which are not converted: it applies a new clock to them under the old limit. */
 static int change(void *subject_, weir_ns now, const struct weir_limit *limit)
 {
 	const struct subject *const subject = subject_;
@@ -176,7 +177,7 @@ static void end_private(void)
 	weir_table_free(private_one.table);
 }
 
-/* The limits are added through one attachment and found through another, which decides. */
+/* Adds limits through one attachment and decides through another. */
 static void begin_shared(weir_ns earliest, weir_ns latest)
 {
 	char name[40];
@@ -237,7 +238,7 @@ static void end_evicting(void)
 	weir_table_free(evicting_one.table);
 }
 
-/* What a vector in a file needs to go on after that was opened again. */
+/* What is needed to continue a vector after the file was reopened. */
 static struct {
 	char path[64];
 	struct weir_table_options options;
@@ -267,7 +268,7 @@ static void *make_file(const struct weir_limit *limit, uint64_t log_room)
 	return subject;
 }
 
-/* As who is killed leaves it. */
+/* Leaves the table as a killed process does. */
 static void leave(struct weir_table *table)
 {
 	weir__file_close(table->region.file);
@@ -275,13 +276,14 @@ static void leave(struct weir_table *table)
 	weir_table_free(table);
 }
 
-/* Before each of the first rows, and then now and then: closed cleanly and not, in turns. */
+/* Reopens before each of a vector's first 100 rows and then before every 1000th; alternately after a clean close and a
+ * kill. */
 static void reopen(weir_ns earliest)
 {
 	struct weir_limit limits[LIMITS];
 
 	(void)earliest;
-	static unsigned rows; /* of all vectors: some thousands each, then every 16th */
+	static unsigned rows; /* in all vectors: after ROWS_ALL, only every 16th reopens */
 
 	if ((in_file.rows++ >= 100 && in_file.rows % 1000 != 0) || (rows++ >= ROWS_ALL && rows % 16 != 0))
 		return;

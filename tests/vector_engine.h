@@ -1,4 +1,4 @@
-/* vector_engine.h: what the vectors are played on. One engine for each way in which Weir decides. */
+/* vector_engine.h: the interface between vectors.c and what it tests. One engine for each way in which Weir decides. */
 #ifndef WEIR_TESTS_VECTOR_ENGINE_H
 #define WEIR_TESTS_VECTOR_ENGINE_H
 
@@ -8,22 +8,22 @@ enum { VECTOR_CLAIMS_MAX = 16 };
 
 struct vector_engine {
 	const char *name;
-	weir_ns grain; /* it knows only times that are multiples of this; 0: all */
+	weir_ns grain; /* times are multiples of this; 0: any time */
 
-	/* Before the first subject of a vector, whose rows lie between these times, and after its last; and before each
-	 * row, with the earliest time from the row before on. NULL: nothing to do. */
+	/* `begin` runs before a vector's first subject is made, with the first and last time of its rows; `end` after
+	 * the last one is dropped. `between` runs before each row, with the earliest time from the previous row on.
+	 * Each may be NULL. */
 	void (*begin)(weir_ns earliest, weir_ns latest);
 	void (*end)(void);
 	void (*between)(weir_ns earliest);
 
-	/* Why a vector with such a limit and so many units asked for in all, or with such times, is not for this engine;
-	 * NULL if it is. A NULL function: everything is. An operation below that is NULL is one that the engine does not
-	 * have. */
+	/* Return why the engine skips a vector with this limit and this sum of costs, or with these times; NULL to play
+	 * it. A NULL function skips nothing. An operation below may be NULL if the engine does not have it. */
 	const char *(*skips_limit)(const struct weir_limit *limit, uint64_t costs);
 	const char *(*skips_times)(weir_ns earliest, weir_ns latest);
 
-	/* A subject is one limit with one key. log_room: events a sliding log must be able to hold, whatever its limit is
-	 * changed to later. NULL if the limit is refused. */
+	/* A subject is one limit with one key. log_room: events that a sliding log must hold after any later change of
+	 * its limit. Returns NULL if the limit is rejected. */
 	void *(*make)(const struct weir_limit *limit, uint64_t log_room);
 	void (*drop)(void *subject);
 
@@ -37,12 +37,12 @@ struct vector_engine {
 		       struct weir_verdict *ret_verdict);
 	void (*cancel)(void *subject, weir_ns now, struct weir_reservation *reservation);
 
-	/* Decides several together, as one call; the same may come twice. NULL: it is done by peek and take. */
+	/* Decides several subjects in one call; a subject may occur twice. NULL: vectors.c uses peek and take. */
 	struct weir_decision (*all)(void *const *subjects, const uint64_t *costs, size_t n, weir_ns now,
 				    struct weir_verdict *verdicts);
 };
 
-/* Those that a program plays on. */
+/* The engines of this program. */
 extern const struct vector_engine *const vector_engines[];
 extern const size_t vector_engines_n;
 

@@ -1,4 +1,5 @@
-/* vector_memory.h: zeroed memory for subjects, of which only what is touched is used: a log of 2^32 events fits. */
+/* vector_memory.h: zeroed memory for subjects. Large blocks take memory only where they are touched, so a log of 2^32
+ * events fits. */
 #ifndef WEIR_TESTS_VECTOR_MEMORY_H
 #define WEIR_TESTS_VECTOR_MEMORY_H
 
@@ -8,7 +9,7 @@
 
 enum { VECTOR_MEMORY_ALIGN = 64, VECTOR_MEMORY_SMALL = 65536 };
 
-/* The size stands before what is returned. */
+/* Stores the size in front of the returned block. */
 static inline void *vector_memory(size_t size)
 {
 	const size_t whole = (size + 2 * VECTOR_MEMORY_ALIGN - 1) / VECTOR_MEMORY_ALIGN * VECTOR_MEMORY_ALIGN;

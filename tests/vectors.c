@@ -1,9 +1,9 @@
-/* vectors.c: plays vector files (tests/vectors/README.md) on every engine there is and compares each stated answer.
+/* vectors.c: plays vector files (tests/vectors/README.md) on every engine and compares each stated verdict.
  *
  *     vectors FILE...        - is standard input
  *
- * Prints mismatches with file and line, then how many vectors passed on each engine. Exits 1 if one failed, 2 if a file
- * cannot be read or is not of the grammar. */
+ * Prints mismatches with file and line, then how many vectors passed on each engine. Exits 1 if a vector failed, 2 if a
+ * file cannot be read or has a syntax error. */
 #include <err.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -14,10 +14,10 @@
 #include "store/table/decision.h"
 #include "vector_engine.h"
 
-/* Engines that are made anew for each vector play MANY, and from then on every SAMPLEth. */
+/* Engines that have `begin` play MANY vectors, then every SAMPLEth. */
 enum { ENGINES_MAX = 8, WORDS_MAX = 64, LIMITS_MAX = 64, MISMATCHES_SHOWN = 20, MANY = 20000, SAMPLE = 20 };
 
-/* Those that do not skip the vector in hand. */
+/* Engines that do not skip the current vector. */
 #define for_each_playing_engine(engine)                                                                                \
 	for (size_t engine = 0; (engine) < vector_engines_n; (engine)++)                                               \
 		if (now_at.skipped[engine] == NULL)
@@ -28,8 +28,8 @@ static const char *const verdict_words[] = { "allow", "deny", "never", "error" }
 struct answer {
 	enum verdict_word word;
 	struct weir_verdict verdict; /* of several limits: joined */
-	const char *by;              /* several limits: the name of the one that decided; else NULL */
-	bool is_shown_otherwise;     /* the decision's numbers are not those of the limit that decided */
+	const char *by;              /* several limits: the name of the one that decided; otherwise NULL */
+	bool is_shown_otherwise;     /* the decision's numbers differ from those of the limit that decided */
 };
 
 struct limit {
@@ -37,7 +37,7 @@ struct limit {
 	struct weir_limit limit;
 	uint64_t initial; /* UINT64_MAX: none */
 	uint64_t log_room;
-	void *subjects[ENGINES_MAX]; /* NULL: refused */
+	void *subjects[ENGINES_MAX]; /* NULL: the limit was rejected */
 	bool is_started[ENGINES_MAX];
 };
 
@@ -47,16 +47,16 @@ struct tagged {
 	struct weir_reservation reservations[ENGINES_MAX];
 };
 
-/* A file being read, and the vector in hand. */
+/* The file being read and the current vector. */
 static struct {
 	const char *file;
 	unsigned long line;
-	char *text; /* of getline */
+	char *text; /* buffer of getline */
 	size_t room;
 	char *words[WORDS_MAX];
 	size_t n_words;
 	bool in_vector, has_failed[ENGINES_MAX];
-	const char *skipped[ENGINES_MAX]; /* why this vector is not for the engine; NULL: it is */
+	const char *skipped[ENGINES_MAX]; /* why the engine skips this vector; NULL: it plays it */
 	struct limit limits[LIMITS_MAX];
 	size_t n_limits;
 	struct tagged *tagged;
@@ -184,7 +184,7 @@ static enum verdict_word word_of(const struct weir_verdict *verdict)
 	return verdict->allowed ? ALLOW : verdict->never ? NEVER : DENY;
 }
 
-/* The subject, which `initial` tokens are left in when it is first used; NULL if it was refused. */
+/* Returns the limit's subject, NULL if the limit was rejected. At its first use, takes all but `initial` tokens. */
 static void *subject_of(size_t engine, struct limit *limit, weir_ns now)
 {
 	void *const subject = limit->subjects[engine];
@@ -242,7 +242,7 @@ static struct answer run_undo(size_t engine, struct limit *limit, weir_ns now, u
 	return answer;
 }
 
-/* The claims of an `all` row, in its order. A limit may be among them twice. */
+/* The claims of an `all` row, in its order. A limit may occur twice. */
 struct claims {
 	size_t n, limits[LIMITS_MAX];
 	uint64_t costs[LIMITS_MAX];
@@ -266,7 +266,7 @@ static struct claims merge(const struct claims *claims)
 	return merged;
 }
 
-/* Decides by peeks and takes. A denied request is charged nowhere; limits that count all count it. */
+/* Decides by peeks and takes. A denied request charges no limit, except that limits with `count all` count it. */
 static struct weir_decision decide_one_by_one(size_t engine, const struct claims *claims, weir_ns now,
 					      struct weir_verdict *verdicts)
 {
@@ -302,7 +302,7 @@ static struct weir_decision decide_at_once(size_t engine, const struct claims *c
 	return vector_engines[engine]->all(subjects, claims->costs, claims->n, now, verdicts);
 }
 
-/* Whether a decision says what its limit says, and only of the delay what all of them say. */
+/* Whether the decision has the numbers of the limit that decided. Its delay is that of all limits together. */
 static bool is_of_decider(const struct weir_decision *decision, const struct weir_verdict *joined,
 			  const struct weir_verdict *decider)
 {
@@ -394,10 +394,10 @@ static size_t reservation_tagged(const char *tag, bool is_new, size_t limit)
 	return now_at.n_tagged++;
 }
 
-/* An `at` row kept until the vector ends: only then is known how large its limits become. */
+/* `at` rows, kept until the vector ends: only then are the largest limits and times known. */
 static char **pending;
 static unsigned long *pending_lines;
-static weir_ns *earliest_to_come; /* from a row on */
+static weir_ns *earliest_to_come; /* earliest time in a row and all after it */
 static size_t n_pending;
 
 static void play_all(const char *names, const char *costs, weir_ns now, size_t stated)
@@ -427,7 +427,7 @@ static void play_all(const char *names, const char *costs, weir_ns now, size_t s
 	}
 }
 
-/* The limit of a row, named if there are several; the next argument follows. */
+/* The limit of a row. With several limits, the row's next argument is its name. */
 static struct limit *limit_of_row(size_t *argument)
 {
 	if (now_at.n_limits == 1 && strcmp(now_at.words[*argument], now_at.limits[0].name) != 0)
@@ -436,7 +436,7 @@ static struct limit *limit_of_row(size_t *argument)
 	return &now_at.limits[limit_named(now_at.words[*argument - 1], strlen(now_at.words[*argument - 1]))];
 }
 
-/* What a `set` makes of the limit. */
+/* The limit as a `set` row changes it. */
 static struct weir_limit read_set(const struct weir_limit *limit, size_t first)
 {
 	struct weir_limit changed = *limit;
@@ -568,7 +568,7 @@ static void split(char *text)
 	}
 }
 
-/* A `set` may raise what a log must hold: look for it before the limits are made. */
+/* A `set` may raise how many events a log must hold, so find the maximum before making the limits. */
 static void note_log_room(char *text)
 {
 	char *copy = strdup(text);
@@ -601,7 +601,7 @@ static void keep_row(const char *text)
 
 static uint64_t vectors_begun;
 
-/* The times of the vector's rows, and the operations that not every engine has. */
+/* The times of the vector's rows, and which optional operations it needs. */
 struct outline {
 	weir_ns earliest, latest;
 	weir_ns grain;  /* all times are multiples of this */
@@ -609,7 +609,7 @@ struct outline {
 	bool has_reserve, has_undo, has_set;
 };
 
-/* The costs of a row, which are its last word before the arrow: one number, or several. */
+/* Adds the costs of a row. They are its last word before the arrow: one number, or several. */
 static void add_costs(struct outline *outline)
 {
 	size_t arrow = 0;
@@ -662,7 +662,7 @@ static struct outline outline_of_rows(void)
 	return outline;
 }
 
-/* As skips_limit says of what a limit becomes by the rows that set it. */
+/* As skips_limit, for the limits that `set` rows make. */
 static const char *skips_sets(const struct vector_engine *engine, const struct outline *outline)
 {
 	struct weir_limit limits[LIMITS_MAX];

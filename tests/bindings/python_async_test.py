@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Reservations, waits of coroutines, and queues in Python. Time is the event loop's own: when nothing is left to do, it moves to the
-next timer, so nothing sleeps and every instant is exact.
+"""Reservations, coroutines that wait, and queues in Python. The event loop has a fake clock: when the loop is idle, it
+jumps to the next timer. So no test sleeps, and every time is exact.
 
     python_async_test.py
 
@@ -20,7 +20,7 @@ HERD = 3000
 
 
 class Jumping(selectors.SelectSelector):
-    """Moves the time of its loop instead of waiting."""
+    """Advances the fake clock of its loop instead of waiting."""
 
     ns = 0
 
@@ -34,7 +34,7 @@ class Jumping(selectors.SelectSelector):
 
 
 def run(function):
-    """Runs the coroutine function on a loop of its own, with clock() as its argument."""
+    """Runs the coroutine function on a new loop, with clock() as its argument."""
     selector = Jumping()
     loop = asyncio.SelectorEventLoop(selector)
     loop.time = lambda: selector.ns / 1e9
@@ -48,7 +48,7 @@ def run(function):
 
 @contextlib.contextmanager
 def counted():
-    """How often each function of the library is called."""
+    """Counts the calls of each function of the library."""
     library, calls = weir._library, collections.Counter()
 
     class Counting:
@@ -88,7 +88,7 @@ WINDOWS = ("1000/s fixed_window", "1000/s sliding_log", "1000/s sliding_counter"
 
 
 async def herd(acquire, clock, n):
-    """The instants in ms at which n tasks went, in the order in which they began."""
+    """When each of n tasks was allowed, in ms. They must be allowed in the order in which they started."""
     order = []
 
     async def one(number):
@@ -149,7 +149,7 @@ def what_need_not_wait_does_not():
 
 
 def a_task_waits_in_line_until_its_timeout():
-    """Behind another, when it is not known yet how long that will take."""
+    """The task waits behind another, so how long it will take is not known yet."""
     async def play(clock):
         acquire = limiter_of("1/hour fixed_window", clock)
         assert await acquire()
@@ -163,7 +163,7 @@ def a_task_waits_in_line_until_its_timeout():
 
 
 def cancelled_tasks_give_back():
-    """However they are cancelled, the next task waits as if they had never come."""
+    """After a cancellation of any kind, the next task waits as if the cancelled one had never come."""
     for make in BOTH:
         for text in ("1/s burst 1", "1/s leaky burst 1", "1/s leaky queue 20", "1/s fixed_window"):
             for order in ("forwards", "backwards", "inside out"):
@@ -236,7 +236,7 @@ def keys_do_not_wait_for_each_other():
 
 
 def a_table_reserves_half_a_minute_ahead():
-    """Beyond that tasks stand in line, and are still served in order."""
+    """Tasks that would wait longer queue up and are still allowed in order."""
     async def play(clock):
         acquire = limit_of("1/10s burst 1", clock)
         went = await herd(acquire, clock, 12)
@@ -324,7 +324,8 @@ def items_leave_in_order_at_the_rate():
 
 
 def items_are_in_memory_only():
-    """What is drained before the end and pushed at the next start keeps its order. The first leaves at once."""
+    """Items that are drained before the program ends and pushed when it starts again keep their order. The first leaves
+    at once."""
     clock = Clock()
     before = weir.Queue("1/hour leaky queue 5", clock)
     assert all(before.try_push(item) for item in "abcd") and before.try_pop() == ("a", None)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The Python package: `pip install` of it works in a virtual environment and brings the libraries along, it says that it is typed, and
-mypy finds nothing in it.
+"""The Python package: `pip install` works in a virtual environment and includes the libraries, the package is marked as
+typed, and mypy reports nothing.
 
     python_package_test.py BUILD FOLDER
 
-BUILD is where Meson has built the libraries. FOLDER is for the environment, made anew."""
+BUILD is Meson's build directory with the libraries. FOLDER is for the virtual environment and is replaced."""
 
 import os
 import re
@@ -26,7 +26,7 @@ with weir.Table(keys=10) as table, weir.Store(table) as store:
 print(weir.Store("redis+unix:///nobody/listens/here", on_failure="closed").add_limit("a", "1/s"))
 """
 
-# What a program of a user says of types, which mypy must find to be true.
+# A program with type annotations that mypy must accept.
 USER = """
 import asyncio
 import weir
@@ -60,7 +60,7 @@ def run(*command, **more):
 
 
 def python_with_setuptools():
-    """This Python, or Debian's, whose packages ./dev installs."""
+    """This Python, or Debian's, for which ./dev installs setuptools."""
     for python in (sys.executable, "/usr/bin/python3"):
         if subprocess.run([python, "-c", "import ensurepip, setuptools, wheel"], capture_output=True, check=False).returncode == 0:
             return python
@@ -69,7 +69,7 @@ def python_with_setuptools():
 
 def installs(build, folder):
     shutil.rmtree(folder, ignore_errors=True)
-    # A copy: setuptools writes into the folder that it builds.
+    # Build a copy, because setuptools writes into the source folder.
     shutil.copytree(SOURCE, folder / "source", ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
     run(python_with_setuptools(), "-m", "venv", "--system-site-packages", folder / "venv")
     python = folder / "venv" / "bin" / "python"

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The Python binding: what it says of C is what the headers say, and every call does what its docstring says.
+"""The Python binding: its declarations match the C headers, and every call does what its docstring says.
 
     python_test.py
 
-WEIR_LIBRARY names the library and PYTHONPATH the folder of the package. CC, or gcc, compiles what prints the layouts."""
+WEIR_LIBRARY names the library and PYTHONPATH the folder of the package. CC, or gcc, compiles the program that prints
+the layouts."""
 
 import contextlib
 import copy
@@ -36,7 +37,7 @@ PATIENCE_S = 60
 
 
 def refused(code, function, *arguments, **named):
-    """The text of the weir.Error that it raises."""
+    """Returns the text of the weir.Error that the call raises."""
     try:
         answer = function(*arguments, **named)
     except weir.Error as error:
@@ -58,7 +59,7 @@ def a_name():
 
 
 def in_child(function):
-    """What the function answers in a forked process, 0 to 250."""
+    """Runs the function in a forked process and returns its result, 0 to 250."""
     child = os.fork()
     if child == 0:
         try:
@@ -93,7 +94,7 @@ def structs():
 
 
 def numbers():
-    """C expression -> what the binding has for it."""
+    """C expression -> the value that the binding has for it."""
     found = {f"WEIR_{name}": value for name, value in vars(weir).items() if name.startswith("ERR_")}
     found["WEIR_NEVER"] = weir.NEVER
     found["WEIR_LIMITER_ALIGN"] = weir._LIMITER_ALIGN
@@ -135,7 +136,7 @@ def headers():
 
 
 def fields_are_those_of_c():
-    """A struct that has grown a field at its end, in what was padding, has the same layout."""
+    """Compares names too: a field added in the padding at the end of a struct does not change its layout."""
     for name, struct in structs().items():
         body = re.search(rf"struct {name} {{(.*?)}};", headers(), re.DOTALL)[1]
         body = re.sub(r"\(\*(\w+)\)\([^)]*\)", r"\1", body)  # pointers to functions
@@ -156,7 +157,7 @@ PLAIN = {"bool": ctypes.c_bool, "int": ctypes.c_int, "uint32_t": ctypes.c_uint32
 
 
 def python_type(declaration):
-    """The ctypes of a C type. Pointers are all alike."""
+    """The ctypes type of a C type. All pointers are void pointers."""
     words = declaration.replace("const ", "").split()
     if "*" in declaration:
         return "pointer"
@@ -181,7 +182,7 @@ def functions_are_those_of_c():
 
 
 def imported(folder, library, program="import weir"):
-    """What Python says when it imports the package of a folder, where no library is installed."""
+    """Output of a Python that imports the package from the folder, where no library is installed."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "WEIR_LIBRARY": library}
     hide = "import ctypes.util; ctypes.util.find_library = lambda name: None\n"
     done = subprocess.run([sys.executable, "-c", hide + program], capture_output=True, text=True, env=environment,
@@ -293,7 +294,7 @@ def errors_are_plain():
 
 
 def nothing_is_pickled_or_copied():
-    """A copy would be a second object with the state of the first."""
+    """A copy would be a second object for the same C state."""
     with weir.Table(keys=100) as table, weir.Store(table) as store, weir.Guard(store, text=SHOP) as guard:
         limiter = weir.Limiter("1/s")
         for thing in (limiter, table, table.add_limit("a", "1/s"), store, store.add_limit("a", "1/s"), guard,
@@ -308,13 +309,13 @@ FIELDS = {"remaining": "remaining", "retry": "retry_after", "reset": "reset_afte
 
 
 def text_of(words):
-    """The notation of a limit as the vectors write it."""
+    """Weir's notation of a limit that is written as in the vectors."""
     fields = dict(word.split("=") for word in words)
     return f"{fields['rate']}ns burst {fields['burst']}"
 
 
 def play(limiter, now, operation, argument):
-    if operation == "set":  # of a rate, which is all that this file does; a text without a burst has the count
+    if operation == "set":  # only rates are set here; a text without a burst has burst = count
         rate, _, burst = limiter.text.partition(" burst ")
         limiter.change(f"{argument.removeprefix('rate=')}ns burst {burst or rate.partition('/')[0]}", now)
         return limiter.peek(0, now)
@@ -394,7 +395,7 @@ def a_signal_ends_a_wait_of_the_main_thread():
     previous = signal.signal(signal.SIGALRM, handler)
     try:
         for wait in (limiter.wait, lambda: limit.wait("a")):
-            signal.setitimer(signal.ITIMER_REAL, 0.3)  # not before the wait begins, however busy the machine
+            signal.setitimer(signal.ITIMER_REAL, 0.3)  # long enough that the wait has begun, even on a busy machine
             began = time.monotonic()
             raises(Interrupted, wait)
             assert time.monotonic() - began < PATIENCE_S
@@ -532,7 +533,7 @@ def closed_tables_say_so():
 
 
 def close_waits_for_nobody():
-    """Those who are in the table keep its memory until they have ended."""
+    """Threads inside a call keep the table's memory until they return."""
     table, canceller, answers = weir.Table(keys=100), weir.Canceller(), []
     limit = table.add_limit("a", "1/5000day fixed_window")
     assert limit.allow("a")
@@ -660,7 +661,7 @@ limits:
 
 @contextlib.contextmanager
 def on_redis(timeout="10s", **options):
-    """A store on a Redis of its own, and the Redis."""
+    """A store on a new Redis, and that Redis."""
     with redis() as server, weir.Store(f"{server.url}?timeout={timeout}", **options) as store:
         store.wait(PATIENCE_S)
         yield store, server
@@ -762,8 +763,9 @@ def a_policy_guards_a_store():
     assert "unknown period" in faults, faults
 
 
-# What changes, before, after, and what a key has left: after three requests before the change and one after it, and after a change back.
-# In Redis a key that starts over loses what it had; in a table it has that still when the old limit is back.
+# What changes, the limit before and after, and what a key has left: after three requests before the change and one
+# after it, and then after a change back. In Redis, a key that starts over loses its usage. In a table, the usage is
+# there again when the old limit is back.
 SWAPS = [
     ("burst of a bucket", "limit: 10/day", "limit: 10/day burst 8", 4, 5, 5),
     ("rate of a bucket", "limit: 10/day", "limit: 20/day burst 10", 6, 5, 5),
@@ -782,7 +784,7 @@ def left_by(guard, body, times, name="a"):
 
 
 def a_policy_swap_keeps_usage():
-    """docs/reference/policy.md has it as a table."""
+    """The rows are those of the table in docs/reference/policy.md."""
     with on_redis(limits_max=256) as (in_redis, server), weir.Table(keys=100, limits_max=256) as table, \
             weir.Store(table) as in_table:
         for row, (what, before, after, left, back_in_table, back_in_redis) in enumerate(SWAPS):
@@ -796,7 +798,7 @@ def a_policy_swap_keeps_usage():
             assert left_by(guard, "limit: 10/day", 1, "renamed") == 9 and left_by(guard, "limit: 10/day", 1) == 6
             left_by(guard, "limit: 10/5000day fixed_window", 3, "window")
         with weir.Store(f"{server.url}?timeout=10s") as again, weir.Guard(again, text="limits: []") as guard:
-            again.wait(PATIENCE_S)  # a program that was started again, with another policy
+            again.wait(PATIENCE_S)  # a restarted program, with another policy
             assert left_by(guard, "limit: 20/day burst 9", 1) == 4
             assert left_by(guard, "limit: 8/5000day fixed_window", 1, "window") == 4
 
@@ -823,7 +825,7 @@ TESTS = [layouts_are_those_of_c, fields_are_those_of_c, errors_are_those_of_c, f
 
 def main(tests):
     failed = 0
-    print(f"1..{len(tests)}", flush=True)  # else a forked child would print it again
+    print(f"1..{len(tests)}", flush=True)  # flush, or a forked child would print it again
     for number, test in enumerate(tests, 1):
         try:
             test()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""weir take, and the others that ask a server, as they are met in a shell.
+"""weir take and the other commands that query a server, run from a shell.
 
     ask_test.py WEIR"""
 # Covers: src/cli/ask.c, src/cli/ask_report.c, src/cli/command.c, src/cli/json.c, src/cli/link.c, src/cli/main.c,
@@ -28,14 +28,14 @@ SPAN = r"[0-9][0-9.a-z ]*"
 
 @contextlib.contextmanager
 def server(*options):
-    """Where it listens, by address and by path."""
+    """A server; yields its address and the path of its Unix socket."""
     with daemon(WEIR, "--keys", "1000", "--workers", "1", *options) as one:
         yield one.address, one.path
 
 
 @contextlib.contextmanager
 def stranger(answer):
-    """Something that is no Weir: sends these bytes to whoever has said something, and closes."""
+    """A server that is not Weir: replies to the first bytes it receives with `answer`, then closes."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def meet():
             with listener.accept()[0] as peer:
@@ -43,7 +43,7 @@ def stranger(answer):
                 peer.sendall(answer)
                 peer.shutdown(socket.SHUT_WR)
                 with contextlib.suppress(ConnectionResetError):
-                    while peer.recv(65536):  # what is left unread would reset the connection
+                    while peer.recv(65536):  # unread bytes would reset the connection
                         pass
 
         thread = threading.Thread(target=meet)
@@ -60,7 +60,7 @@ def weir(*arguments, env=None):
 
 
 def expect(code, pattern, *arguments, env=None):
-    """What is said is on standard output for 0 and 1, else on standard error; the other has nothing."""
+    """Exit codes 0 and 1 print to standard output, others to standard error. The other stream must be empty."""
     done = weir(*arguments, env=env)
     said, other = (done.stdout, done.stderr) if code < 2 else (done.stderr, done.stdout)
     assert done.returncode == code and re.fullmatch(pattern + r"\n", said) and other == "", (arguments, pattern, done)
@@ -209,7 +209,7 @@ def several_limits_say_which_refused():
 
 
 def passwords_are_sent():
-    """By whatever way they are given; what a server makes of them is its own matter."""
+    """From WEIR_PASSWORD and from a file. The server's reply does not matter here."""
     with tempfile.NamedTemporaryFile("w", prefix="weir-ask-") as file:
         file.write("of a file\nnot this\n")
         file.flush()
@@ -220,7 +220,7 @@ def passwords_are_sent():
 
 
 def users_are_asked_for():
-    """In the words of whoever asks in a shell."""
+    """The message names the options of the command."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
         config.write("users:\n  web:\n    password: s3cret\n")
         config.flush()

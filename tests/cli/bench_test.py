@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""weir bench resp: that it counts what a server answers, and ends. Not how fast anything is.
+"""weir bench resp counts what the server replies, and ends. The test does not measure speed.
 
     bench_test.py WEIR"""
 # Covers: src/cli/bench.c, src/cli/bench_load.c
@@ -35,7 +35,7 @@ def server(*options):
 
 
 def measured_by_the_server(where):
-    """How many decisions it has made so far."""
+    """How many decisions the server has made so far."""
     host, _, port = where.rpartition(":")
     with socket.create_connection((host, int(port)), PATIENCE_S) as client:
         client.sendall(b"INFO\r\nQUIT\r\n")
@@ -53,7 +53,7 @@ def what_is_answered_is_counted():
         assert done.returncode == 0 and done.stderr == "", done
         got = json.loads(done.stdout)
         asked = measured_by_the_server(one.address) - before
-        # What is under way when time is over is decided, and not counted: at most a pipeline of each connection.
+        # Requests in flight at the end are decided but not counted: at most one pipeline for each connection.
         assert got["requests"] <= asked <= got["requests"] + 7 * 3 and got["requests"] > 0, (got, asked)
         assert got["errors"] == 0 and got["command"] == "CL.THROTTLE" and got["connections"] == 7, got
         latency = got["latency_ns"]
@@ -89,7 +89,7 @@ def a_lost_server_is_told():
         running = subprocess.Popen([WEIR, "bench", "resp", "--at", one.address, "--seconds", "3600"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         before = measured_by_the_server(one.address)
-        while measured_by_the_server(one.address) == before:  # until it is at work
+        while measured_by_the_server(one.address) == before:  # until it is running
             assert running.poll() is None, running.communicate()
     said = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 3 and said[0] == "" and "connection" in said[1], said

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""weir check-config: the policy that settings name, standard input, and diagnostics for programs.
+"""weir check-config: the policy that a configuration file names, standard input, and diagnostics as JSON.
 
     check_config_test.py WEIR"""
 # Covers: src/cli/check_config.c

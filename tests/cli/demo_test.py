@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""weir demo as a user meets it: piped, in a terminal, interrupted, and called wrongly.
+"""weir demo: piped, in a terminal, interrupted, and with wrong arguments.
 
     demo_test.py WEIR"""
 # Covers: src/cli/demo.c, src/cli/demo_redis.c, src/cli/demo_report.c, src/cli/demo_screen.c,
@@ -23,7 +23,7 @@ LIMITS = ["10/s burst 20", "10/s leaky queue 20", "10/s fixed_window", "10/s sli
 HIDE, SHOW = "\033[?25l", "\033[?25h"
 WRONG = [["--speed"], ["--speed", "fast"], ["--speed", "-1"], ["--speed", "0.01"], ["--speed", "nan"],
          ["--speed=1e9"], ["--speed", "4x"], ["--fast"], ["4"]]
-AT_ONCE_S = 5  # far less than the 11 s that a run takes, far more than a busy machine needs to show the first line
+AT_ONCE_S = 5  # far less than the 11 s of a run, far more than a busy machine needs to print the first line
 PATIENCE_S = 30
 
 
@@ -49,14 +49,14 @@ class Terminal:
         self.text = ""
 
     def read(self, until=None, within=PATIENCE_S):
-        """Reads until a text is there, or to the end."""
+        """Reads until a text appears, or to the end."""
         deadline, raw = time.monotonic() + within, self.text.encode()
         while until is None or until not in raw.decode(errors="ignore"):
             ready, _, _ = select.select([self.ours], [], [], max(0, deadline - time.monotonic()))
             assert ready, f"no {until or 'end'!r} within {within} s"
             try:
                 some = os.read(self.ours, 65536)
-            except OSError:  # Linux's way to say that the other side has closed
+            except OSError:  # Linux reports EIO when the other side has closed
                 break
             if not some:
                 break
@@ -71,7 +71,7 @@ class Terminal:
 
 
 def table(text):
-    """{limit: (admitted, denied, most in any second)} of the final table."""
+    """{limit: (allowed, denied, most in any second)} of the final table."""
     plain = re.sub(r"\033\[[0-9;?]*[A-Za-z]|\r", "", text)
     rows = {}
     for limit in LIMITS:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""weir check-config and weir explain of configurations of Envoy's ratelimit service.
+"""weir check-config and weir explain with configurations of Envoy's ratelimit service.
 
     envoy_test.py WEIR EXAMPLES"""
 # Covers: src/cli/explain.c

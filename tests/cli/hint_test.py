@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The commands that weir serve prints when it starts are run: they work with what is installed, and with its policy.
+"""Runs the commands that weir serve suggests when it starts. They must work with the programs on PATH and the server's
+policy.
 
     hint_test.py WEIR EXAMPLES
 
-EXAMPLES is the folder with the policies of the examples."""
+EXAMPLES is the folder with the example policies."""
 # Covers: src/cli/serve_report.c, src/policy/example.c
 
 import contextlib
@@ -27,7 +28,7 @@ PATIENCE_S = 60
 for name in ("WEIR_AT", "WEIR_PASSWORD", "TOKEN"):
     os.environ.pop(name, None)
 
-# Each limit applies to an example that only its own words tell.
+# Each limit needs different attributes in the suggested request.
 LIMITS = [
     "limit: 5/day",
     "limit: 5/day\n    key: [ip]",
@@ -42,7 +43,7 @@ LIMITS = [
 
 @contextlib.contextmanager
 def hints(folder, *options, programs=("redis-cli", "curl"), listen=None, http="127.0.0.1:0"):
-    """A server that finds these programs alone; what it says, and the commands that it suggests."""
+    """Starts a server with only these programs on PATH; yields its output and the commands that it suggests."""
     found = os.path.join(folder, "bin")
     shutil.rmtree(found, ignore_errors=True)
     os.makedirs(found)
@@ -53,7 +54,7 @@ def hints(folder, *options, programs=("redis-cli", "curl"), listen=None, http="1
             stdout=out, stderr=subprocess.PIPE, text=True, env={**os.environ, "PATH": found}) as process:
         try:
             said = ""
-            while "\ntry: " not in said:  # all lines are written at once
+            while "\ntry: " not in said:  # the server writes all lines at once
                 assert process.poll() is None, process.stderr.read()
                 time.sleep(0.01)
                 out.seek(0)
@@ -74,7 +75,7 @@ def shell(command, **env):
 
 
 def check(commands, programs):
-    """All of them work, and those that decide by the policy are decided by a limit."""
+    """All commands must work, and a limit must decide those that use the policy."""
     kinds = {"redis-cli" if command.startswith("redis-cli") else "curl" if command.startswith("curl") else "weir"
              for command in commands}
     assert kinds == ({"redis-cli"} if "redis-cli" in programs else {"weir"}) | ({"curl"} if "curl" in programs else set()), commands
@@ -107,7 +108,7 @@ def without_a_policy():
         for programs in (("redis-cli", "curl"), ("curl",), ("redis-cli",), ()):
             with hints(folder, programs=programs) as (_, commands):
                 assert len(commands) == 1 + ("curl" in programs) and check(commands, programs) == 0, commands
-                if programs == ("curl",):  # redis-cli has taken from the same key
+                if programs == ("curl",):  # redis-cli took from the same key
                     weir, curl = sorted(commands)
                     shell(weir.replace(" take ", " reset "))
                     shell(curl)

@@ -1,4 +1,4 @@
-/* histogram_test.c: percentiles of numbers that are known. */
+/* histogram_test.c: percentiles of known numbers. */
 #include "cli/histogram.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static void small_numbers_are_exact(void)
 	CHECK_EQ(weir__histogram_at(&histogram, 0), 1);
 	CHECK_EQ(weir__histogram_at(&histogram, 500), 100);
 	CHECK_EQ(weir__histogram_at(&histogram, 990), 198);
-	CHECK_EQ(weir__histogram_at(&histogram, 999), 200); /* 199.8 of them: rounded up */
+	CHECK_EQ(weir__histogram_at(&histogram, 999), 200); /* rank 199.8, rounded up */
 	CHECK_EQ(weir__histogram_at(&histogram, 1000), 200);
 }
 
@@ -39,7 +39,7 @@ static void the_most_is_exact(void)
 	}
 }
 
-/* A larger number beside it keeps the most from hiding how far a place reaches. */
+/* The larger number keeps the maximum from hiding how wide a bin is. */
 static void large_numbers_are_at_most_a_128th_too_high(void)
 {
 	for (unsigned bit = 0; bit < 63; bit++)

@@ -28,7 +28,7 @@ def weir(*arguments, **env):
 
 
 def write(path, *limits, more=""):
-    """In one step, as a server wants it."""
+    """Replaces the file in one step, so that the server never reads half of it."""
     with open(path + ".new", "w", encoding="utf-8") as file:
         file.write(more + "limits:\n" + "".join(f"  - name: {name}\n    limit: {limit}\n    key: ip\n    match: {{path: /{name}}}\n" for name, limit in limits))
     os.rename(path + ".new", path)
@@ -37,7 +37,7 @@ def write(path, *limits, more=""):
 def the_limits_are_a_table():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "policy.yaml")
-        write(path, *[(f"limit-{i}", f"{i + 1}/day") for i in range(120)])  # more than the server answers at once
+        write(path, *[(f"limit-{i}", f"{i + 1}/day") for i in range(120)])  # more than fit one reply of the server
         with daemon(WEIR, "--keys", "1000", "--workers", "1", "--policy", path) as one:
             at = ("--at", one.address)
             done = weir("limits", *at)
@@ -63,7 +63,7 @@ def a_limit_is_changed():
                 done = weir(*words, *at)
                 assert done.returncode == 0 and done.stdout == "OK\n", done
                 row = json.loads(weir("limits", "--json", *at).stdout)[0]
-                assert row["limit"] == words[2] and row["changed"] in (changed, "here"), row  # without a store all is here
+                assert row["limit"] == words[2] and row["changed"] in (changed, "here"), row  # without a shared store every change is local
             done = weir("change", "c", "7/day", *at)
             assert done.returncode == 3 and "NOLIMIT" in done.stderr, done
             done = weir("change", "a", "7/fortnight", *at)
@@ -100,7 +100,7 @@ def a_reload_tells_what_was_loaded():
 
 
 def a_reload_reads_users_too():
-    """A changed password_file is noticed on a reload alone."""
+    """The server notices a changed password_file only on a reload."""
     with tempfile.TemporaryDirectory() as folder:
         secret = os.path.join(folder, "secret")
         with open(secret, "w", encoding="ascii") as file:
@@ -117,7 +117,7 @@ def a_reload_reads_users_too():
                 file.write("second\n")
             done = weir("reload", *at, "--user", "ops", WEIR_PASSWORD="o")
             assert done.returncode == 0, done
-            for _ in range(1000):  # users are read by a thread of their own
+            for _ in range(1000):  # a separate thread reads the users
                 if weir("ping", *at, WEIR_PASSWORD="second").returncode == 0:
                     break
             else:

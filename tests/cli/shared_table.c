@@ -1,13 +1,13 @@
-/* shared_table.c: makes a shared table, or one in a file if NAME has a slash, for tests and does with it what the lines on its standard input say, each
- * answered by a line.
+/* shared_table.c: creates a shared table for tests, or a table in a file if NAME has a slash. Runs the commands on
+ * standard input and answers each with a line.
  *
  *     shared_table NAME SIZE_BYTES LIMITS_MAX MODE MADE_AT
  *
- *     limit HEX_NAME TEXT       adds a limit, which is the current one from then on
- *     take HEX_KEY COST         1 or 0
- *     hammer KEYS               takes one for each of so many keys, over and over, until it is killed
+ *     limit HEX_NAME TEXT       adds a limit, which later commands use
+ *     take HEX_KEY COST         prints 1 or 0
+ *     hammer KEYS               takes one for each of that many keys, over and over, until it is killed
  *
- * 0 stands for the default of an option. It does not remove the table. */
+ * 0 stands for the default of an option. The program does not remove the table. */
 #include <weir/weir.h>
 #include <stdio.h>
 #include <stdlib.h>

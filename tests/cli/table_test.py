@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""weir table as a user meets it: on tables that are whole, in use, damaged, strange, or not there.
+"""weir table on tables that are intact, in use, damaged, not a table, or missing.
 
     table_test.py WEIR SHARED_TABLE"""
 # Covers: src/cli/table.c, src/cli/table_limits.c, src/cli/table_report.c
@@ -23,10 +23,10 @@ FOLDER = b"/dev/shm/weir."
 SIZE = 128 << 10
 NOBODY = 65534
 
-# Where things are in a table's memory; src/store/table/region.h has it.
+# Offsets in a table's memory; see src/store/table/region.h.
 VERSION, SIZE_BYTES, LINES, LIMITS_MAX, STRIPES, EPOCH, CLOCK = 12, 16, 24, 32, 36, 80, slice(192, 224)
 
-# What the answer says, and the arguments.
+# Expected message, and the arguments.
 WRONG = [
     ("did you mean info?", "inf"), ("did you mean reset?", "rest"), ("did you mean list?", "ls"),
     ("did you mean get?", "gt"), ('unknown command "show"; weir table --help', "show"),
@@ -44,7 +44,7 @@ WEIR = MAKER = None
 def weir(*arguments, **more):
     done = subprocess.run([WEIR, "table", *arguments], stdin=subprocess.DEVNULL, capture_output=True,
                           timeout=PATIENCE_S, check=False, **more)
-    # Strict: whatever the bytes of names are, what is printed is text.
+    # Strict decoding: output is UTF-8 even if names are not.
     done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", done.stdout + done.stderr), f"control characters: {done}"
     return done
@@ -68,7 +68,7 @@ def refused(code, words, *arguments, **more):
 
 
 def rows(text):
-    """{label: what follows} of the lines of an answer for people."""
+    """{label: rest of the line} of the text output."""
     return {line[:13].strip(): line[13:] for line in text.splitlines() if line[:1].isalpha()}
 
 
@@ -78,7 +78,7 @@ def instant_ns(text):
 
 
 class Table:
-    """A shared table, and the process that made it."""
+    """A shared table and the process that created it."""
 
     made = 0
 
@@ -110,7 +110,7 @@ class Table:
             return bytearray(file.read())
 
     def write(self, content):
-        """Over the same memory, cut or filled up to the length of the content."""
+        """Overwrites the memory and sets its length to that of the content."""
         with open(self.path, "r+b") as file:
             file.truncate(len(content))
             file.write(content)
@@ -126,7 +126,7 @@ class Table:
 
 
 def shop():
-    """Two limits; of the first, alice has spent 3 of 20 and has been refused 30."""
+    """Two limits. Of the first, alice has used 3 of 20 and was denied 30 times."""
     table = Table()
     table.limit(b"per tenant", "5/day fixed_window align first")
     table.take(b"acme", 5)
@@ -288,7 +288,7 @@ def looking_changes_nothing():
         weir("reset", table.name, "per user", "bob")
         good("list")
         after = table.bytes()
-        before[CLOCK] = after[CLOCK]  # moves by itself where somebody needs a tenth of a second for a look
+        before[CLOCK] = after[CLOCK]  # the command moves the clock's anchor if it takes a tenth of a second or more
         assert before == after, [at for at in range(len(before)) if before[at] != after[at]]
 
 
@@ -380,7 +380,7 @@ def damaged_limits_are_told():
             for command in ("get", "reset"):
                 refused(2, 'the limit "per user" cannot be read', command, table.name, "per user", "alice")
             assert table.bytes()[at:at + len(new)] == new, "was mended"
-            if new[0] == 0:  # as if its maker had been killed
+            if new[0] == 0:  # as if its creator had been killed
                 table.limit(b"per user", "100/day burst 20")
                 assert read("get", table.name, "per user", "alice")["remaining"] == 17
 
@@ -390,7 +390,7 @@ def has_controls(name):
 
 
 def any_name_is_printed():
-    """Names of tables may be any bytes; those of limits may not have control characters."""
+    """Names of tables may be any bytes. Names of limits may not have control characters."""
     strange = [b"%d-" % os.getpid() + rest for rest in
                (b"\xff\xfe", b"a b", b'"q"\\', b"new\nline", b"\x1b[31mred", "Köln 🚦".encode(),
                 b"\xc2\x85\xc2\x9b2J")]
@@ -438,7 +438,7 @@ def names_as_other_decoders_read_them():
 
 
 def wait_until_used(table, more_than):
-    """How many were decided, as soon as it is more."""
+    """Waits for more decisions than that, and returns how many."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         limit = read("info", table.name)["limits"][0]
@@ -470,7 +470,7 @@ def tables_in_use():
 
 
 def memory_that_is_cut_short():
-    """The signal comes if it is cut after it was attached to and before all was read: so try until it does."""
+    """The signal comes only if the memory is cut between attaching and the last read, so repeat until that happens."""
     with Table(size=4 << 20) as table:
         whole, mark = table.bytes(), table.path[1:]
         for _ in range(200):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""weir top as a user meets it: in a terminal (tmux) over a server under load, killed, stopped, piped, and called wrongly.
+"""weir top: in a terminal (tmux) with a server under load, killed, stopped, piped, and with wrong arguments.
 
     top_test.py WEIR POLICY OBSERVE.MD [--record]
 
-POLICY is examples/policies/shop.yaml. With --record the screen that OBSERVE.MD shows is printed; without, what the page shows
-is compared with what there is."""
+POLICY is examples/policies/shop.yaml. --record prints the screen for OBSERVE.MD. Otherwise the test compares the screen
+in that page with the real one."""
 # Covers: src/cli/top.c, src/cli/top_draw.c, src/cli/top_screen.c, src/cli/top_view.c
 
 import concurrent.futures
@@ -45,7 +45,7 @@ def environment(**changes):
 
 
 def until(holds, what):
-    """What it returns, once that is true."""
+    """Waits until `holds` returns something true, and returns that."""
     deadline = time.monotonic() + TIMEOUT_S
     while not (found := holds()):
         assert time.monotonic() < deadline, what() if callable(what) else what
@@ -61,7 +61,7 @@ def piped(*arguments, **changes):
 # --- a server under load --------------------------------------------------------------------------------------------
 
 class Load:
-    """Clients of which some ask too much, until it is ended."""
+    """Clients of which some exceed their limits, until end()."""
 
     def __init__(self, one):
         self.one, self.is_over = one, threading.Event()
@@ -102,7 +102,7 @@ def serving(policy=POLICY, load=True, options=()):
 # --- a terminal -----------------------------------------------------------------------------------------------------
 
 class Tmux:
-    """weir top in a tmux of its own, in the place of a shell that says something before and after."""
+    """weir top in its own tmux, started by a shell that prints a line before and after."""
 
     def __init__(self, folder, where, columns=100, rows=30):
         self.socket = os.path.join(folder, "tmux")
@@ -122,7 +122,7 @@ class Tmux:
         self.tmux("send-keys", *keys)
 
     def until(self, *texts, gone=()):
-        """The first screen that has all of these, and none of those."""
+        """The first screen that has all of `texts` and none of `gone`."""
         last = [""]
 
         def holds():
@@ -131,11 +131,11 @@ class Tmux:
         return until(holds, lambda: (texts, gone, last[0]))
 
     def rows(self):
-        """The limits, as words."""
+        """The rows of the limits, split into words."""
         lines = self.screen().splitlines()
         head = [i for i, line in enumerate(lines) if "ALLOWED/s" in line]
         last = [i for i, line in enumerate(lines) if ": top keys" in line]
-        if not head or not last:  # half of it is drawn
+        if not head or not last:  # only half drawn yet
             return []
         return [line[2:].split() for line in lines[head[0] + 1:last[0]] if line.strip()]
 
@@ -143,7 +143,7 @@ class Tmux:
         return [row[0] for row in self.rows()]
 
     def sorted_by(self):
-        """The head with the sign; None: that column is not shown, or half of it is drawn."""
+        """The column with the sort mark. None: that column is hidden, or the line is half drawn."""
         found = re.search(r"^  LIMIT.*$", self.screen(), re.MULTILINE)
         found = found and re.search(r"([A-Z%]+(?:/s)?)v", found[0])
         return found and found[1]
@@ -191,7 +191,8 @@ class Pty:
         self.process.send_signal(signal.SIGWINCH)
 
     def resize(self, columns, rows, holds):
-        """The first screen of this size for which this holds. Lines may be longer than the terminal is wide: a test is to see that."""
+        """The first screen of this size for which `holds` is true. Lines are not cut to the width, so that a test can
+        see long ones."""
         clear = self.bytes.count(b"\033[2J")
         self.set_size(columns, rows)
 
@@ -229,13 +230,13 @@ def pseudo_terminal(where, **changes):
 # --- tests ----------------------------------------------------------------------------------------------------------
 
 def shown_in(page):
-    """The screen of the page, in its block behind the words that announce it."""
+    """The screen in the page: the block after the sentence that announces it."""
     with open(page, encoding="utf-8") as file:
         return re.search(r"<!-- recorded by tests/cli/top_test.py --record -->\n\n```text\n(.*?)```", file.read(), re.DOTALL)[1].splitlines()
 
 
 def shape(line):
-    """Without what differs from time to time."""
+    """The line without what differs from run to run."""
     return re.sub(r"[\d.]+[kM]?", "0", re.sub(r"127\.0\.0\.1:\d+|\d+ (min|h|d) \d+ (s|min|h)|\d+ s", "X", line)).rstrip()
 
 
@@ -257,7 +258,7 @@ def limits_under_load():
         top.press("s")
         top.press("S")
         top.until("MODEv")
-        # What is typed is looked for in names, as it is typed.
+        # The search narrows as each letter is typed.
         top.press("/")
         top.until("/_")
         top.press("CLI")
@@ -288,7 +289,7 @@ def pause():
         up = json.loads(client.ask("WEIR.LIVE", 1))["uptime_s"]
         until(lambda: json.loads(client.ask("WEIR.LIVE", 1))["uptime_s"] >= up + 2, "the server does not get older")
         assert top.screen() == paused, (paused, top.screen())
-        top.press("Down")  # keys are obeyed all the same
+        top.press("Down")  # keys work while paused
         until(lambda: top.screen() != paused, paused)
         top.press("Space")
         top.until("up ", gone=["paused", re.search(r"up \d+ s", paused)[0] + " "])
@@ -302,7 +303,7 @@ def sizes():
             screen = until(lambda: "ip=" in (screen := top.screen()) and "? help" in screen.splitlines()[-1] and screen, top.screen)
             assert len(screen.splitlines()) == rows and all(len(line) <= columns for line in screen.splitlines()), screen
             assert "REJ%" in screen and "LEFT" in screen and ("ALGORITHM" in screen) == (columns == 200), screen
-            # A limit in shadow is seen as such; columns that are not shown are not sorted by.
+            # A limit in shadow is marked. Hidden columns are not used for sorting.
             assert re.search(r"signup-can\S* +shadow", screen), screen
             heads = screen.splitlines()[4].replace("v", "").split()
             assert ("MODE" in heads) == (columns > 60), heads
@@ -317,7 +318,7 @@ def sizes():
 
 
 def small_sizes():
-    """Each line is as wide as the terminal at most, and each size has what is worth most."""
+    """No line is wider than the terminal, and each size shows the most useful parts."""
     with serving() as one, pseudo_terminal(one.address) as top:
         for columns, rows in [*itertools.product((20, 29, 59, 60), (5, 8, 12)), (21, 7), (45, 11), (20, 15), (59, 15)]:
             lines = top.resize(columns, rows, lambda lines: any("everyone" in line for line in lines) and lines[-1].strip())
@@ -325,11 +326,11 @@ def small_sizes():
             text, head = "\n".join(lines), next(line for line in lines if "LIMIT" in line)
             assert "REJ" in head and ("ALLOW" in head) == (columns >= 29), (columns, rows, lines)
             assert lines[0].startswith("weir top") and ("help" in lines[-1]), (columns, rows, lines)
-            if rows >= 12:  # keys, once they have come
+            if rows >= 12:  # keys appear after a moment
                 top.resize(columns, rows, lambda lines: any(re.search(r"\d~? +ip=\S*|denied most", line) for line in lines))
             else:
                 assert "ip=" not in text and "top keys" not in text, (columns, rows, lines)
-        # Everything that a key of the keyboard shows fits, too.
+        # The help, the search and the pause line fit, too.
         for keys in (b"?", b"?/everyone-", b"\x1b", b"pp"):
             os.write(top.ours, keys)
             for columns, rows in ((20, 5), (33, 9), (59, 13)):
@@ -348,8 +349,8 @@ def small_sizes():
         assert top.process.wait(TIMEOUT_S) == 0
 
 
-def nobody_looks():
-    """With observe off rates are those of totals, and that is said."""
+def with_observe_off():
+    """With observe off, rates come from the totals, and the screen says so."""
     with serving(options=["--observe", "off"]) as one, terminal(one.address) as top:
         top.until("observe is off: allowed ", " by limits", "policy of 4 limits")
         until(lambda: any(row[0] == "per-client" and float(row[3]) > 1 and float(row[4]) > 1 for row in top.rows()), top.screen)
@@ -373,7 +374,7 @@ def more_limits_than_are_told():
             top.press("Enter")
             top.press("p")
             top.until("limit-299", gone=["limit-0"])
-            # Long keys look the same: their hashes tell them apart.
+            # Long keys look the same, so their hashes are shown.
             for end in ("a", "b"):
                 client.ask("WEIR.CHECK", "user", "k" * 70 + end, "path", "/299")
             until(lambda: len(set(re.findall(r"#([0-9a-f]{16}) user=kkk", top.screen()))) == 2, top.screen)
@@ -435,7 +436,8 @@ def the_terminal_is_as_it_was():
 
 
 def few_bytes_and_plain_ones():
-    """Lines that are as they were are not written again; no colour and no character that was not asked for."""
+    """Unchanged lines are not written again. There are no colours and no characters beyond ASCII unless they were asked
+    for."""
     with serving(load=False) as one:
         with pseudo_terminal(one.address, NO_COLOR="1", LANG="C") as top:
             text = top.read_until(lambda text: len(set(re.findall(r"up \d+ s", text))) >= 4)
@@ -479,7 +481,7 @@ def called_wrongly():
 
 
 def the_page_shows_it():
-    """What docs/guides/observe.md shows is such a screen."""
+    """The screen in docs/guides/observe.md has the shape of a real one."""
     with serving() as one, terminal(one.address, rows=20) as top:
         screen = top.until(*NAMES, "up 8 s" if RECORDS else "up ", "denied most, in", "ip=203.0.113.1").replace(one.address, "127.0.0.1:6380")
         lines = [line.rstrip() for line in screen.splitlines()]
@@ -506,11 +508,11 @@ def requests_that_match_no_limit():
 
 
 RECORDS = "--record" in sys.argv[4:]
-TESTS = [limits_under_load, pause, sizes, small_sizes, nobody_looks, more_limits_than_are_told, the_server_is_started_anew, names_that_a_terminal_would_obey, the_terminal_is_as_it_was,
+TESTS = [limits_under_load, pause, sizes, small_sizes, with_observe_off, more_limits_than_are_told, the_server_is_started_anew, names_that_a_terminal_would_obey, the_terminal_is_as_it_was,
          few_bytes_and_plain_ones, once, called_wrongly, the_page_shows_it, requests_that_match_no_limit]
 
 if __name__ == "__main__":
-    # Each has a server and a terminal of its own, and mostly waits for the next second.
+    # Each test has its own server and terminal, and mostly waits for the next second.
     with concurrent.futures.ThreadPoolExecutor(5) as pool:
         begun = [(test.__name__.replace("_", " "), pool.submit(test).result) for test in (TESTS[-1:] if RECORDS else TESTS)]
         sys.exit(run(begun))

@@ -1,4 +1,4 @@
-/* top_text_test.c: cells are as wide as they are meant to be, whatever is in them; numbers as people read them. */
+/* top_text_test.c: cells have the requested width whatever they contain; numbers in a readable form. */
 #include "cli/top_text.h"
 
 #include "check.h"
@@ -22,11 +22,11 @@ static const struct {
 	{ "漢字", 2, "… ", "~ " },
 	{ "a\nb", 8, "a\\x0ab  ", "a\\x0ab  " },
 	{ "\033[2J", 8, "\\x1b[2J ", "\\x1b[2J " },
-	{ "\033[2J", 3, "…  ", "~  " },                          /* no half of an escape */
+	{ "\033[2J", 3, "…  ", "~  " },                          /* never half of an escape */
 	{ "\x7f", 4, "\\x7f", "\\x7f" },
 	{ "\xc2\x9b", 8, "\\xc2\\x9b", "\\xc2\\x9b" },          /* CSI as one character */
 	{ "\xe2\x80\xae" "x", 13, "\\xe2\\x80\\xaex", "\\xe2\\x80\\xaex" }, /* right to left */
-	{ "e\xcc\x81", 9, "e\\xcc\\x81", "e\\xcc\\x81" },       /* takes no room of its own */
+	{ "e\xcc\x81", 9, "e\\xcc\\x81", "e\\xcc\\x81" },       /* combining character without a width of its own */
 	{ "\xff\xc3", 8, "\\xff\\xc3", "\\xff\\xc3" },
 };
 /* clang-format on */
@@ -45,7 +45,7 @@ static void cells_have_their_width(void)
 	}
 }
 
-/* What would be beyond the terminal is dropped, and nothing that follows takes its place. */
+/* Text beyond the edge is dropped, and later text does not move into its place. */
 static void lines_are_as_wide_as_the_terminal(void)
 {
 	static const struct {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What all commands have in common: help, words that are not known, output that cannot be written.
+"""What all commands share: help, unknown words, and output that cannot be written.
 
     usage_test.py WEIR
 
-The commands are those that `weir help` lists, and their subcommands those in the lines of usage: a new one cannot be forgotten."""
+The test takes the commands from `weir help` and the subcommands from their usage lines, so it includes new ones."""
 
 import os
 import re
@@ -35,7 +35,7 @@ def commands():
 
 
 def subcommands():
-    """Those of which a line of usage has the name: weir table get TABLE ..."""
+    """Subcommands with their name in a usage line: weir table get TABLE ..."""
     found = [(name, sub) for name in commands()
              for sub in re.findall(rf"^(?:usage:|      ) weir {name} ([a-z]+)\b", weir(name, "--help").stdout, re.M)]
     assert ("table", "get") in found and ("bench", "resp") in found and ("demo", "redis") in found, found

@@ -1,4 +1,4 @@
-/* words_test.c: spans, instants and sizes as people read them. */
+/* words_test.c: durations, times and sizes in a readable form. */
 #include "cli/words.h"
 
 #include "check.h"

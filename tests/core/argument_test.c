@@ -1,4 +1,4 @@
-/* argument_test.c: what callers pass and may not. */
+/* argument_test.c: which arguments of callers are rejected. */
 #include "core/argument.h"
 
 #include <weir/limit.h>
@@ -7,17 +7,17 @@
 
 #include "check.h"
 
-/* message->at is checked, too. */
+/* Compares message->at, too. */
 static const struct {
 	const char *name, *why;
 	size_t at;
 } names[] = {
 	{ "per user", NULL, 0 },
 	{ "K\xc3\xb6ln", NULL, 0 },
-	{ "\xff\xfe", NULL, 0 }, /* not UTF-8, and no control characters */
-	{ "a\xc2", NULL, 0 },    /* cut within a character */
+	{ "\xff\xfe", NULL, 0 }, /* not UTF-8, but without control characters */
+	{ "a\xc2", NULL, 0 },    /* ends within a character */
 	{ "12345678", NULL, 0 }, /* the longest */
-	{ "\xc2\xa0", NULL, 0 }, /* a space that does not break */
+	{ "\xc2\xa0", NULL, 0 }, /* a no-break space */
 	{ "", "a limit named \"\": a name has 1 to 8 bytes", 0 },
 	{ "123456789", "a limit named \"123456789\": a name has 1 to 8 bytes", 0 },
 	{ "\n", "a limit named \"?\": at 0: a name must not contain control characters", 0 },

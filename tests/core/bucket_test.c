@@ -1,4 +1,4 @@
-/* bucket_test.c: token and leaky buckets that flow smoothly. */
+/* bucket_test.c: token and leaky buckets with continuous refill. */
 #include "rows.h"
 
 /* clang-format off */
@@ -129,13 +129,13 @@ static void a_debt_too_large_for_the_new_rate_saturates(void)
 	weir_step_convert(&plan, &slower, &state, 0);
 	CHECK_EQ(state.hi, UINT64_MAX);
 	CHECK_EQ(state.lo, UINT64_MAX);
-	/* the sum with the time */
+	/* the sum with the time overflows */
 	state = (struct weir_state){ 0, 2 };
 	slower.most = 1;
 	weir_step_convert(&plan, &slower, &state, UINT64_MAX);
 	CHECK_EQ(state.hi, UINT64_MAX);
 	CHECK_EQ(state.lo, UINT64_MAX);
-	/* and one that fits */
+	/* a sum that fits */
 	state = (struct weir_state){ 2, 0 };
 	weir_step_convert(&plan, &slower, &state, 1);
 	CHECK_EQ(state.hi, 1);
@@ -149,7 +149,7 @@ static void an_emptied_bucket_of_ten_years(void)
 	struct weir_state state = { 0, 0 };
 	uint64_t admitted = 0;
 
-	/* Asked ten times a second for a day at either end of ten years, and once a minute in between. */
+	/* Ten requests a second on the first and last day of ten years, one a minute in between. */
 	for (weir_ns now = 0; now <= 10 * year; now += now < S(86400) || now > 10 * year - S(86400) ? MS(100) : S(60))
 		while (weir_step_allow(&plan, &state, now, 1))
 			admitted++;

@@ -1,4 +1,4 @@
-/* counter_test.c: sliding counters in 16 bytes. */
+/* counter_test.c: sliding counters with one window, in 16 bytes. */
 #include "rows.h"
 
 /* clang-format off */

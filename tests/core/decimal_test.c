@@ -1,4 +1,4 @@
-/* decimal_test.c: what is a number, and how large it may be. */
+/* decimal_test.c: what is read as a decimal number, and the largest value. */
 #include "core/decimal.h"
 
 #include "check.h"

@@ -1,4 +1,4 @@
-/* error_test.c: every code has words. */
+/* error_test.c: every error code has a text. */
 #include <weir/types.h>
 
 #include "check.h"

@@ -1,4 +1,4 @@
-/* hex_test.c: digits of base 16. */
+/* hex_test.c: hexadecimal digits. */
 #include "core/hex.h"
 
 #include <string.h>

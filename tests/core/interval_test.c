@@ -1,4 +1,4 @@
-/* interval_test.c: token buckets that refill all at once. */
+/* interval_test.c: token buckets that refill once per period. */
 #include "rows.h"
 
 /* clang-format off */
@@ -86,7 +86,7 @@ static void debt_too_large_for_the_state_saturates(void)
 	state.hi = 2000;
 	plan.most = 1000;
 	wide.most = 300;
-	weir_step_convert(&plan, &wide, &state, S(1)); /* what is owed beyond the burst stays owed */
+	weir_step_convert(&plan, &wide, &state, S(1)); /* usage beyond the burst stays */
 	CHECK_EQ(state.hi, 1300);
 }
 

@@ -1,4 +1,4 @@
-/* limit_parse_test.c: limits read from text, and what is said of texts that are none. */
+/* limit_parse_test.c: limits parsed from text, and the messages for invalid ones. */
 #include "rows.h"
 
 static void shortest_texts_print_back_to_themselves(void)
@@ -46,7 +46,7 @@ static void other_texts_print_in_their_shortest_form(void)
 		{ "10/s fixed_window count admitted align clock", "10/s fixed_window" },
 		{ "10/s refill interval burst 30", "10/s burst 30 refill interval" },
 		{ "10/s sliding_counter segments 1", "10/s sliding_counter" },
-		{ "10/0s", "10/0day" }, /* compile refuses it */
+		{ "10/0s", "10/0day" }, /* the plan rejects it */
 		{ "10/sec", "10/s" },
 		{ "10/second", "10/s" },
 		{ "10/seconds", "10/s" },
@@ -71,7 +71,7 @@ static void other_texts_print_in_their_shortest_form(void)
 		{ "010.50/s burst 7", "21/2s burst 7" },
 		{ "3.14159/s fixed_window", "314159/100000s fixed_window" },
 		{ "0.000000001/s", "1/1000000000s" },
-		{ "0.0/s", "0/s" }, /* compile refuses it */
+		{ "0.0/s", "0/s" }, /* the plan rejects it */
 		{ "1844674407370955161.5/s", "3689348814741910323/2s" },
 		{ "10/s\n", "10/s" },
 		{ "10/s burst 3\r\n\n", "10/s burst 3" },
@@ -185,7 +185,7 @@ static void refusals_name_the_place_and_what_was_expected(void)
 	}
 }
 
-/* A NUL is no end of a word: text[0..length) is all of it. */
+/* A NUL does not end a word: the text is text[0..length). */
 static void a_nul_is_a_byte_like_others(void)
 {
 	static const struct {
@@ -198,7 +198,7 @@ static void a_nul_is_a_byte_like_others(void)
 		CHECK_EQ(weir_limit_parse(rows[i].text, rows[i].length, &limit, NULL), WEIR_ERR_SYNTAX);
 }
 
-/* Whatever it reads, parsing ends, and what it accepts prints and parses back to the same. */
+/* Parsing ends on any input, and an accepted limit prints to a text that parses to the same limit. */
 static void any_bytes_are_refused_or_round_trip(void)
 {
 	static const char *const parts[] = { "10/s",

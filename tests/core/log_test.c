@@ -88,7 +88,7 @@ static void the_ring_goes_round(void)
 
 	for (weir_ns now = 0; now < MS(1); now += 700)
 		admitted += weir_step_allow(&plan, state, now, 1);
-	CHECK_EQ(admitted, 479); /* five, then one each time one leaves: every 10.5 us five */
+	CHECK_EQ(admitted, 479); /* five, then one whenever one leaves: five every 10.5 us */
 	free(state);
 }
 

@@ -1,4 +1,4 @@
-/* nearest_test.c: which known word a misspelt one means. */
+/* nearest_test.c: which known word a misspelled one is closest to. */
 #include "core/nearest.h"
 
 #include "check.h"
@@ -18,13 +18,13 @@ static const struct {
 	{ "teak", "take" }, /* two edits */
 	{ "ls", "list" },   /* two edits, and the same first letter */
 	{ "gt", "get" },
-	{ "stop", "top" },   /* one edit, and another first letter */
-	{ "chec", "check" }, /* before check-config, whose beginning it also is */
+	{ "stop", "top" },   /* one edit, but another first letter */
+	{ "chec", "check" }, /* closer than check-config, which it also begins */
 	{ "check-", "check" },
 	{ "check-c", "check-config" },
-	{ "check-configuration", "check-config" }, /* the name is its beginning */
-	{ "t", NULL },                             /* one letter is no beginning, and three edits are too many */
-	{ "ch", "check" },                         /* its beginning, of which most is missing */
+	{ "check-configuration", "check-config" }, /* the name begins the word */
+	{ "t", NULL },     /* one letter is not enough for a prefix, and three edits are too many */
+	{ "ch", "check" }, /* a prefix, although most is missing */
 	{ "show", NULL },
 	{ "pot", NULL }, /* two edits, and another first letter */
 	{ "xyz", NULL },

@@ -1,13 +1,13 @@
-/* percent_test.c: %XX in words of URLs. */
+/* percent_test.c: decoding of %XX in URLs. */
 #include "core/percent.h"
 
 #include "check.h"
 
-/* Into 5 bytes, one of which is for the NUL. */
+/* Decodes into 5 bytes, including the NUL. */
 static const struct {
 	const char *text;
 	size_t length;
-	const char *word; /* NULL: it is wrong */
+	const char *word; /* NULL: invalid */
 	size_t at;
 	const char *why;
 } rows[] = {
@@ -19,8 +19,8 @@ static const struct {
 	{ "%ff", 3, "\xff", 0, NULL },
 	{ "a%", 2, NULL, 1, "% must be followed by two hexadecimal digits; write % itself as %25" },
 	{ "a%4", 3, NULL, 1, "% must be followed by two hexadecimal digits; write % itself as %25" },
-	{ "a%41", 3, NULL, 1,
-	  "% must be followed by two hexadecimal digits; write % itself as %25" }, /* what follows is not its own */
+	/* length 3: the 1 is not part of the word */
+	{ "a%41", 3, NULL, 1, "% must be followed by two hexadecimal digits; write % itself as %25" },
 	{ "ab%g1", 5, NULL, 2, "% must be followed by two hexadecimal digits; write % itself as %25" },
 	{ "ab%1g", 5, NULL, 2, "% must be followed by two hexadecimal digits; write % itself as %25" },
 	{ "a%00b", 5, NULL, 1, "it contains a NUL byte" },

@@ -1,4 +1,4 @@
-/* plan_test.c: limits that cannot be, and what those that can become. */
+/* plan_test.c: which limits are invalid, and the plans of valid ones. */
 #include "rows.h"
 
 static struct weir_limit limit_of(const char *text)
@@ -79,7 +79,7 @@ static void rates_are_reduced(void)
 	CHECK_EQ(plan.count, 1);
 	CHECK_EQ(plan.period, MS(600));
 	CHECK_EQ(plan.most, 100);
-	CHECK_EQ(plan_of("10/s refill interval").count, 10); /* refills are not */
+	CHECK_EQ(plan_of("10/s refill interval").count, 10); /* interval refills are not reduced */
 }
 
 static void each_kind_has_its_state(void)

@@ -1,4 +1,5 @@
-/* property_test.c: what must hold of every algorithm on any trace. Random limits, times and costs; the seed is fixed. */
+/* property_test.c: properties that hold for every algorithm on any trace. Limits, times and costs are random; the seed
+ * is fixed. */
 #include "rows.h"
 
 enum { TRACES = 2000, STEPS = 200 };
@@ -123,7 +124,7 @@ static void at_reset_after_it_answers_as_if_fresh(void)
 	}
 }
 
-/* A key that is whole again may be forgotten at any time: nobody can tell. */
+/* A key that is full again may be forgotten at any time: no later verdict differs. */
 static void forgetting_a_fresh_key_changes_no_answer(void)
 {
 	for (int trace = 0; trace < TRACES; trace++) {
@@ -145,7 +146,7 @@ static void forgetting_a_fresh_key_changes_no_answer(void)
 	}
 }
 
-/* Most that may be admitted in any interval of this length, both ends included. */
+/* The most that may be allowed in an interval of this length, both ends included. */
 static uint64_t most_admitted(const struct weir_limit *limit, weir_ns duration)
 {
 	const uint64_t count = limit->count, periods = duration / limit->period;
@@ -164,7 +165,7 @@ static uint64_t most_admitted(const struct weir_limit *limit, weir_ns duration)
 	}
 }
 
-/* The clock swings back by up to `swing`; an admission then counts as of the newest one before it. */
+/* The clock steps back by up to `swing`. A request allowed then counts at the time of the newest one before it. */
 static void check_every_interval(weir_ns swing)
 {
 	for (int trace = 0; trace < TRACES; trace++) {

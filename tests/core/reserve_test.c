@@ -1,4 +1,4 @@
-/* reserve_test.c: reservations of token buckets. What they answer in order is in tests/vectors/reserve.vec. */
+/* reserve_test.c: reservations of token buckets. tests/vectors/reserve.vec has their verdicts in order. */
 #include "core/reserve.h"
 
 #include "rows.h"
@@ -42,7 +42,7 @@ static void cancelling_gives_back_what_nobody_built_upon(void)
 	CHECK_EQ(weir__reserve_cancel(&plan, &state, 0, &third), 0);
 	weir__reserve_take(&plan, &state, S(9), 2, UINT64_MAX, &first);
 	weir_step_refund(&plan, &state, S(9), 1);
-	CHECK_EQ(weir__reserve_cancel(&plan, &state, S(9), &first), 1); /* no more than is missing */
+	CHECK_EQ(weir__reserve_cancel(&plan, &state, S(9), &first), 1); /* no more than is used */
 	CHECK_EQ(state.lo | state.hi, 0);
 }
 
@@ -57,7 +57,7 @@ static void cancelling_after_the_rate_has_changed(void)
 	plan.flags |= WEIR_PLAN_DEBT;
 	change(&plan, &state, S(1), "3/s burst 1");
 	CHECK_EQ(weir__reserve_cancel(&plan, &state, S(1), &second), 0); /* 0.3: the newest acts 0.7 tokens later */
-	CHECK_EQ(weir_step_peek(&plan, &state, S(1), 1).retry_after, NS(566666667)); /* 1.7 are owed */
+	CHECK_EQ(weir_step_peek(&plan, &state, S(1), 1).retry_after, NS(566666667)); /* 1.7 tokens are owed */
 }
 
 static void interval_buckets_reserve_whole_refills(void)
@@ -124,10 +124,10 @@ static void debt_explains_only_what_was_reserved(void)
 	CHECK(!weir__reserve_explains(&plan, &state, &debt, S(940) - 1)); /* a new clock */
 	CHECK_EQ(weir__reserve_debt(&plan, &state, &debt, S(940)).at, S(1000));
 	CHECK_EQ(weir__reserve_debt(&plan, &state, &debt, S(940) - 1).at, S(940) - 1);
-	weir_step_allow(&plan, &state, S(999999), 1); /* a clock that runs ahead takes one */
+	weir_step_allow(&plan, &state, S(999999), 1); /* a request by a clock that is ahead */
 	CHECK(!weir__reserve_explains(&plan, &state, &debt, S(1000)));
 	debt = (struct weir__debt){ 0, 0 };
-	CHECK_EQ(weir__reserve_debt(&plan, &state, &debt, 0).at, 1); /* 0 means none */
+	CHECK_EQ(weir__reserve_debt(&plan, &state, &debt, 0).at, 1); /* 0 is reserved for "none" */
 	plan = plan_of("2/s refill interval burst 4");
 	state = (struct weir_state){ S(10), 7 };
 	CHECK_EQ(weir__reserve_debt(&plan, &state, &debt, S(10)).until, S(14));
@@ -164,7 +164,7 @@ static void which_plans_reserve(void)
 	CHECK(!weir__reserve_has(&no[0]) && !weir__reserve_has(&no[1]));
 }
 
-/* A departure by what its verdict said, to the nanosecond. */
+/* Cancels a departure by the instant that its verdict gave, to the nanosecond. */
 static uint64_t cancelled(const struct weir_plan *plan, struct weir_state *state, weir_ns now, uint64_t cost,
 			  weir_ns full_at)
 {
@@ -173,28 +173,28 @@ static uint64_t cancelled(const struct weir_plan *plan, struct weir_state *state
 
 static void a_departure_is_cancelled_by_its_verdict(void)
 {
-	const struct weir_plan plan = plan_of("7/min leaky queue 9"); /* a token takes no whole number of ns */
+	const struct weir_plan plan = plan_of("7/min leaky queue 9"); /* one token does not take a whole number of ns */
 	struct weir_state state = { 0, 0 };
 	weir_ns full_at[3];
 
 	for (int i = 0; i < 3; i++)
 		full_at[i] = S(1) + weir_step_take(&plan, &state, S(1), 2).reset_after;
-	CHECK_EQ(cancelled(&plan, &state, S(1), 2, full_at[0]), 0); /* four tokens were built upon it */
+	CHECK_EQ(cancelled(&plan, &state, S(1), 2, full_at[0]), 0); /* four tokens were reserved after it */
 	CHECK_EQ(cancelled(&plan, &state, S(1), 2, full_at[1]), 0);
 	CHECK_EQ(cancelled(&plan, &state, full_at[1] + 1, 2, full_at[2]), 0); /* it has departed */
 	CHECK_EQ(cancelled(&plan, &state, S(1), 2, full_at[2]), 2);
 	CHECK_EQ(weir_step_peek(&plan, &state, S(1), 1).delay, full_at[1] - S(1));
-	CHECK_EQ(cancelled(&plan, &state, S(1), 2, full_at[2]), 0); /* it was given back before */
+	CHECK_EQ(cancelled(&plan, &state, S(1), 2, full_at[2]), 0); /* already given back */
 	(void)weir_step_take(&plan, &state, S(1), 1);
-	CHECK_EQ(cancelled(&plan, &state, S(1), 2, full_at[1]), 1); /* one token was built upon it */
+	CHECK_EQ(cancelled(&plan, &state, S(1), 2, full_at[1]), 1); /* one token was reserved after it */
 	CHECK_EQ(cancelled(&plan, &state, S(1), 0, full_at[1]), 0);
 	weir_step_refund(&plan, &state, S(1), 9);
 	full_at[0] = S(1) + weir_step_take(&plan, &state, S(1), 3).reset_after;
-	CHECK_EQ(cancelled(&plan, &state, S(1), 3, full_at[0]), 3); /* all that is missing */
+	CHECK_EQ(cancelled(&plan, &state, S(1), 3, full_at[0]), 3); /* all that is used */
 	CHECK_EQ(state.lo | state.hi, 0);
 }
 
-/* As by the state right after the charge, which knows the instant exactly. */
+/* Cancelling by the instant agrees with cancelling by the state right after the charge, which is exact. */
 static void both_ways_of_cancelling_agree(void)
 {
 	static const char *const texts[] = { "10/s leaky queue 50", "7/min leaky queue 50", "999983/s leaky queue 50",

@@ -1,4 +1,4 @@
-/* rows.h: a test as a table that reads as the specification. All rows of a table share one key, and none sleeps. */
+/* rows.h: tests as tables that read like the specification. All rows of a table share one key; time is an argument. */
 #ifndef WEIR_TESTS_CORE_ROWS_H
 #define WEIR_TESTS_CORE_ROWS_H
 
@@ -41,7 +41,7 @@ static inline struct weir_plan plan_of(const char *text)
 	return plan;
 }
 
-/* Fresh state, to be freed; room for any change of the limit. */
+/* Empty state with room for any change of the limit. The caller frees it. */
 static inline void *fresh_state(const struct weir_plan *plan)
 {
 	void *state = calloc(1, weir_plan_state_size(plan) + 64);

@@ -1,4 +1,4 @@
-/* segments_test.c: sliding counters of several sub-windows. */
+/* segments_test.c: sliding counters with several sub-windows. */
 #include "rows.h"
 
 /* clang-format off */

@@ -1,4 +1,4 @@
-/* small_test.c: what stores inline decides as the steps do. */
+/* small_test.c: the inline functions for stores decide as the steps do. */
 #include "core/small.h"
 
 #include "rows.h"

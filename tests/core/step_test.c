@@ -1,4 +1,4 @@
-/* step_test.c: which changes of a limit in use are possible. What steps answer is tested by kind. */
+/* step_test.c: which changes of a limit in use are allowed, and undo. Files named by algorithm test the verdicts. */
 #include "core/step.h"
 
 #include "rows.h"
@@ -68,7 +68,7 @@ static void a_yes_or_no_counts_denials_too(void)
 	}
 }
 
-/* Of two that are charged the same, one is charged something more for a while. */
+/* Charges two states alike, except that one is charged `undone` more at first. After the undo they must be equal. */
 static void check_as_if_charged_less(const struct weir_plan *plan, uint64_t *random)
 {
 	void *const state = fresh_state(plan), *const other = fresh_state(plan);
@@ -125,7 +125,7 @@ static void an_undo_finds_its_own_charge_only(void)
 {
 	static const struct {
 		const char *what, *limit;
-		weir_ns first, second; /* one is charged at each; at the second it is undone */
+		weir_ns first, second; /* a unit is charged at each; at the second the first is undone */
 		weir_ns charged_at;
 		uint64_t cost, n, granted, left;
 	} rows[] = {
@@ -196,7 +196,7 @@ static void an_undo_finds_its_own_charge_only(void)
 	}
 }
 
-/* What no longer counts is not given back, even if nothing was charged since. */
+/* A charge that no longer counts is not given back, even if nothing was charged since. */
 static void an_undo_of_what_is_gone_gives_nothing(void)
 {
 	static const char *const limits[] = { "9/10s",
@@ -221,7 +221,7 @@ static void an_undo_of_what_is_gone_gives_nothing(void)
 	}
 }
 
-/* 3 taken from a full bucket at 100 s. */
+/* Three units are taken from a full bucket at 100 s. */
 static void what_is_left_is_an_exact_number(void)
 {
 	static const struct {
@@ -260,7 +260,7 @@ static void what_is_left_is_an_exact_number(void)
 	}
 }
 
-/* count * elapsed / period, for any instant. */
+/* count * elapsed / period, at any time. */
 static void what_has_refilled_is_an_exact_number(void)
 {
 	uint64_t random = 88172645463325252;

@@ -1,4 +1,4 @@
-/* text_test.c: short texts, cut where they would not fit. */
+/* text_test.c: short texts that are cut to fit their buffer. */
 #include "core/text.h"
 
 #include "check.h"

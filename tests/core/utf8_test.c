@@ -1,4 +1,4 @@
-/* utf8_test.c: which bytes are characters. */
+/* utf8_test.c: which bytes are UTF-8 characters. */
 #include "core/utf8.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static void check_first(const char *text, bool is_character, size_t length, uint
 		printf("# %02x, %zu bytes\n", (unsigned char)text[0], strlen(text));
 }
 
-/* Table 3-7 of the Unicode standard: the first and last of each of its rows, and what is just outside. */
+/* Table 3-7 of the Unicode standard: the first and last sequence of each row, and those just outside. */
 static void the_first_character_is_found(void)
 {
 	static const struct {
@@ -47,18 +47,18 @@ static void what_is_none_is_as_long_as_it_could_have_become_one(void)
 		const char *text;
 		size_t length;
 	} rows[] = {
-		{ "\x80", 1 },             /* goes on, but nothing began */
+		{ "\x80", 1 },             /* a continuation byte without a first byte */
 		{ "\xc1\xbf", 1 },         /* overlong */
 		{ "\xe0\x9f\xbf", 1 },     /* overlong */
 		{ "\xf0\x8f\xbf\xbf", 1 }, /* overlong */
 		{ "\xed\xa0\x80", 1 },     /* a surrogate */
-		{ "\xf4\x90\x80\x80", 1 }, /* beyond the last character */
+		{ "\xf4\x90\x80\x80", 1 }, /* beyond U+10FFFF */
 		{ "\xf5\x80\x80\x80", 1 },
 		{ "\xff", 1 },
 		{ "\xc3", 1 }, /* cut short */
 		{ "\xe2\x82", 2 },
 		{ "\xf0\x9f\x98", 3 },
-		{ "\xe2\x82(", 2 }, /* does not go on */
+		{ "\xe2\x82(", 2 }, /* the next byte is not a continuation */
 		{ "\xf0\x9f\x98\xc0", 3 },
 	};
 
@@ -78,7 +78,7 @@ static void plain_bytes_stand_for_themselves(void)
 		CHECK_EQ(weir__utf8_plain((const unsigned char *)rows[i].text, strlen(rows[i].text)), rows[i].plain);
 }
 
-/* Each stretch is given by its first and last one. */
+/* Each range is a pair: first and last. */
 static bool is_within(const uint32_t (*stretches)[2], size_t n, uint32_t character)
 {
 	for (size_t i = 0; i < n; i++)

@@ -1,4 +1,4 @@
-/* verdict_test.c: one answer out of several. */
+/* verdict_test.c: several verdicts joined into one. */
 #include <weir/verdict.h>
 
 #include "check.h"

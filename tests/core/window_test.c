@@ -1,4 +1,4 @@
-/* window_test.c: fixed windows, on the clock and from the first request. */
+/* window_test.c: fixed windows, aligned to the clock or to the first request. */
 #include "rows.h"
 
 /* clang-format off */

@@ -1,4 +1,4 @@
-/* auth_limit_test.c: which attempts count, and for whom. */
+/* auth_limit_test.c: which failed logins count, and for which address. */
 #include "engine/auth_limit.h"
 
 #include "check.h"
@@ -31,7 +31,7 @@ static bool guess(struct weir__auth_limit *limit, const struct weir__address *fr
 	return guess_by(limit, from, from, now);
 }
 
-/* A client that says to be ever another one. */
+/* A client that claims another address with each attempt. */
 static uint32_t invented(struct weir__auth_limit *limit, const char *network, const char *peer, uint32_t n)
 {
 	const struct weir__address by = address(peer ? peer : "::");
@@ -69,14 +69,14 @@ static void peers_count_too(void)
 			printf("# %s\n", rows[i].says);
 	weir__auth_limit_free(limit);
 
-	/* One visitor does not keep others out. */
+	/* One client behind a proxy does not lock out the others. */
 	limit = weir__auth_limit_new("1/hour burst 2", &why);
 	for (int i = 0; limit && i < 1000; i++)
 		CHECK_EQ(guess_by(limit, &visitor, &proxy, start), i < 2);
 	CHECK(limit && guess_by(limit, &other, &proxy, start));
 	weir__auth_limit_free(limit);
 
-	/* A limit of which a table holds no hundredfold. */
+	/* A hundred times this limit is more than a table can hold. */
 	limit = weir__auth_limit_new("1/6000day burst 1", &why);
 	CHECK(limit && invented(limit, "10.0.0.0", "127.0.0.1", 1000) >= 1);
 	weir__auth_limit_free(limit);
@@ -140,7 +140,7 @@ static void successes_count_nothing(void)
 	weir__auth_limit_free(limit);
 }
 
-/* Strangers cannot free an address that has used up its attempts. */
+/* Other addresses cannot evict an address that has used up its attempts. */
 static void others_do_not_wash_an_address_out(void)
 {
 	struct weir_message why;

@@ -1,4 +1,4 @@
-/* holds_test.c: costs that are held, at times of the test's own. */
+/* holds_test.c: costs that are held, with the test's own clock. */
 #include "engine/holds.h"
 
 #include <pthread.h>
@@ -39,7 +39,7 @@ static struct weir_limit parsed(const char *text)
 	return limit;
 }
 
-/* Asks the table at once, as an operation does whose store completes at once. */
+/* Decides in the table directly, as a store does that completes at once. */
 static void ask_table(struct weir_table *table, struct weir__inline_limits *limits, const struct weir_limit *limit,
 		      struct weir_claim *claim, struct weir__store_request *request)
 {
@@ -49,7 +49,7 @@ static void ask_table(struct weir_table *table, struct weir__inline_limits *limi
 	weir__table_store_decide(table, request);
 }
 
-/* Whoever meets another in between tries again. */
+/* Retries while another thread works on the same id. */
 static enum weir__hold_result take_hold(struct fixture *fixture, struct weir__inline_limits *limits,
 					const struct weir__hold_request *request, weir_ns now,
 					struct weir_verdict *ret_verdict)
@@ -128,7 +128,7 @@ static uint64_t left(struct fixture *fixture, const char *text, weir_ns now)
 	return weir_table_peek(fixture->table, limit_of(fixture, text), "key", 3, now, 0).remaining;
 }
 
-/* --- one after another ------------------------------------------------------------------------------------------ */
+/* --- one thread ------------------------------------------------------------------------------------------------- */
 
 static void a_hold_takes_its_estimate_once(void)
 {
@@ -157,7 +157,7 @@ static void an_id_is_of_one_hold(void)
 		enum weir__hold_result result;
 	} rows[] = {
 		{ "10/hour", 4, S(60), WEIR__HOLD_ANSWERED },
-		{ "10/60min", 4, S(60), WEIR__HOLD_REPEATED }, /* the same limit in other words */
+		{ "10/60min", 4, S(60), WEIR__HOLD_REPEATED }, /* the same limit, written differently */
 		{ "11/hour", 4, S(60), WEIR__HOLD_OTHER },
 		{ "10/hour", 5, S(60), WEIR__HOLD_OTHER },
 		{ "10/hour", 4, S(61), WEIR__HOLD_OTHER },
@@ -205,7 +205,7 @@ static void settling_charges_or_gives_back_the_difference(void)
 		struct weir_verdict verdict;
 
 		CHECK_EQ(hold(fixture, "a", "10/hour", 4, S(60), MADE_AT, &verdict), WEIR__HOLD_ANSWERED);
-		for (int again = 0; again < 2; again++) { /* the second is answered as the first, and changes nothing */
+		for (int again = 0; again < 2; again++) { /* the second returns the same and changes nothing */
 			CHECK_EQ(settle(fixture, "a", rows[i].actual, MADE_AT + (weir_ns)again, &settlement),
 				 WEIR__HOLD_ANSWERED);
 			if (settlement.held != 4 || settlement.actual != rows[i].actual ||
@@ -238,7 +238,7 @@ static void a_hold_ends_as_it_was_estimated(void)
 	unmake(fixture);
 }
 
-/* What was held in a window that is over is none of the next one's. */
+/* Units that were held in a window that has ended are not given back to the next one. */
 static void what_has_come_back_by_itself_is_not_given_back(void)
 {
 	static const char *const limits[] = { "10/min fixed_window", "10/min fixed_window align first",
@@ -264,7 +264,7 @@ static void what_has_come_back_by_itself_is_not_given_back(void)
 	}
 }
 
-/* Others may have taken it already: together they get no more than if nothing had been held. */
+/* Others may have taken what has refilled. Together they get no more than if nothing had been held. */
 static void what_has_come_back_in_part_is_given_back_in_part(void)
 {
 	static const struct {
@@ -305,8 +305,8 @@ static void what_has_come_back_in_part_is_given_back_in_part(void)
 	}
 }
 
-/* The first release lowers the usage that the second hold saw, so the second one's units refill sooner than it could tell
- * then. They are taken by another by the time it is released. */
+/* The first release lowers the usage that the second hold saw, so the second hold's units refill sooner than it could
+ * know. Another request has taken them by the time it is released. */
 static void what_another_took_is_not_given_back(void)
 {
 	struct fixture *const fixture = made();
@@ -325,7 +325,7 @@ static void what_another_took_is_not_given_back(void)
 	unmake(fixture);
 }
 
-/* A bucket that was made slower or smaller has refilled, or was cut, by more than its limit says now. */
+/* A change to a slower rate or a smaller burst hides how much has refilled, or was cut. Then nothing is given back. */
 static void of_a_changed_limit_only_what_is_certain(void)
 {
 	static const struct {
@@ -371,7 +371,8 @@ static void of_a_changed_limit_only_what_is_certain(void)
 	}
 }
 
-/* Not what others were charged later, which would leave later: from then on all is as if the actual cost had been taken. */
+/* The refund removes the held charge, not later ones, which would expire later. The state is then as if only the actual
+ * cost had been taken. */
 static void a_sliding_window_gives_back_what_was_held(void)
 {
 	static const char *const limits[] = { "100/4s sliding_log", "100/4s sliding_counter",
@@ -405,7 +406,7 @@ static void what_is_full_has_room_when_one_is_over(void)
 	struct weir_verdict verdict;
 	char id[] = "a";
 
-	for (unsigned i = 0; i < MOST; i++, id[0]++) /* those that come last end first */
+	for (unsigned i = 0; i < MOST; i++, id[0]++) /* the last ones end first */
 		CHECK_EQ(hold(fixture, id, "100/day", 1, S(1) * (100 - i), MADE_AT, &verdict), WEIR__HOLD_ANSWERED);
 	CHECK_EQ(hold(fixture, "z", "100/day", 1, S(100), MADE_AT, &verdict), WEIR__HOLD_FULL);
 	CHECK_EQ(left(fixture, "100/day", MADE_AT), 100 - MOST);
@@ -421,7 +422,7 @@ static void what_is_full_has_room_when_one_is_over(void)
 	unmake(fixture);
 }
 
-/* A long run of random holds against a list that is searched from end to end. */
+/* Compares random holds with a list that is searched linearly. */
 static void any_order_of_ends(void)
 {
 	struct fixture *const fixture = made();
@@ -475,7 +476,7 @@ static void an_id_is_busy_while_its_store_decides(void)
 	CHECK_EQ(weir__holds_take(fixture->holds, &request, MADE_AT, &other, &verdict), WEIR__HOLD_BUSY);
 	CHECK_EQ(weir__holds_settle(fixture->holds, NULL, "a", 1, 0, MADE_AT, &other, &question, &settlement),
 		 WEIR__HOLD_UNKNOWN);
-	/* It is not forgotten, however long that takes; its time begins with the decision. */
+	/* The hold is kept however long the store takes; its lifetime starts with the decision. */
 	CHECK_EQ(weir__holds_take(fixture->holds, &request, MADE_AT + S(5), &other, &verdict), WEIR__HOLD_BUSY);
 	weir__holds_took(fixture->holds, hold, &take);
 	CHECK_EQ(weir__holds_take(fixture->holds, &request, MADE_AT + S(5), &other, &verdict), WEIR__HOLD_REPEATED);
@@ -503,7 +504,7 @@ static void an_id_is_busy_while_its_store_decides(void)
 	unmake(fixture);
 }
 
-/* However long its store takes to settle the hold that ends first, those that end after it make room. */
+/* A slow settlement of the hold that ends first does not keep later ones from making room. */
 static void a_settlement_keeps_no_other_hold(void)
 {
 	struct fixture *const fixture = made();
@@ -521,18 +522,18 @@ static void a_settlement_keeps_no_other_hold(void)
 	CHECK_EQ(hold(fixture, "y", "100/day", 1, S(100), MADE_AT + S(2), &verdict), WEIR__HOLD_ANSWERED);
 	weir__holds_settled(fixture->holds, settled, &question, 0, &verdict, &settlement);
 	CHECK_EQ(weir__holds_n(fixture->holds), MOST);
-	/* It has ended long ago, and is forgotten with the next that comes. */
+	/* It ended long ago and is forgotten when the next one comes. */
 	CHECK_EQ(hold(fixture, "z", "100/day", 1, S(100), MADE_AT + S(2), &verdict), WEIR__HOLD_ANSWERED);
 	CHECK_EQ(hold(fixture, "x", "100/day", 1, S(100), MADE_AT + S(2), &verdict), WEIR__HOLD_FULL);
 	unmake(fixture);
 }
 
-/* To others the id is unknown, whether it is held or settled. It is not theirs to repeat either. */
+/* To other owners the id is unknown, whether held or settled. They cannot repeat it either. */
 static void a_hold_is_of_its_owner(void)
 {
 	static const struct {
 		const char *says, *owner;
-		enum weir__hold_result before, after; /* it is settled by its owner */
+		enum weir__hold_result before, after; /* before and after its owner settles it */
 	} rows[] = {
 		{ "another user", "bob", WEIR__HOLD_UNKNOWN, WEIR__HOLD_UNKNOWN },
 		{ "a name that begins alike", "an", WEIR__HOLD_UNKNOWN, WEIR__HOLD_UNKNOWN },
@@ -571,7 +572,7 @@ static void a_hold_is_of_its_owner(void)
 	unmake(fixture);
 }
 
-/* --- at once ---------------------------------------------------------------------------------------------------- */
+/* --- threads ---------------------------------------------------------------------------------------------------- */
 
 enum { THREADS = 4, ROUNDS = 500 };
 
@@ -585,7 +586,7 @@ struct party {
 static struct party parties[THREADS];
 static pthread_barrier_t barrier;
 
-/* Of all who settle, each with another cost, one does, and that is what is charged. */
+/* The threads settle with different costs. Exactly one succeeds, and its cost is charged. */
 static void check_round(struct party *party, const struct weir__hold_request *request, weir_ns now)
 {
 	const struct weir_table_limit *limit;
@@ -601,7 +602,8 @@ static void check_round(struct party *party, const struct weir__hold_request *re
 		 10 - actual);
 }
 
-/* All hold the same id at once, and settle it; the next round's is another one, for which those before are ended. */
+/* All threads hold the same id and settle it. The next round has another id, and by then the earlier holds have
+ * ended. */
 static void *hold_and_settle(void *party_)
 {
 	struct party *const party = party_;
@@ -655,9 +657,9 @@ static void of_several_at_once_one_is_charged(void)
 	unmake(fixture);
 }
 
-/* Many ids at once, each released by the one who holds it, in a registry that is always full: what was taken is given
- * back. The threads' times differ, so some holds are over for one and not yet for another: those stay charged. So does a
- * hold of which a part has come back already by the time of its thread. */
+/* Each thread holds and releases its own ids, in a registry that is always full: the units are given back. The threads'
+ * times differ, so a hold may have ended for one thread and not for another. Such a hold stays charged. So does a hold
+ * of which a part has refilled by its thread's time. */
 static uint64_t stayed;
 
 static void *hold_many(void *party_)
@@ -704,7 +706,7 @@ static void many_at_once_in_little_room(void)
 	}
 	for (unsigned i = 0; i < THREADS; i++)
 		CHECK_EQ(pthread_join(threads[i], NULL), 0);
-	/* At the latest of all times; what has come back by then is less than one. */
+	/* At the latest time of all; less than one unit has refilled by then. */
 	CHECK_EQ(left(fixture, "1000000/day", MADE_AT + ROUNDS * 4), 1000000 - stayed);
 	unmake(fixture);
 }

@@ -1,5 +1,5 @@
-/* request_test.c: requests whose store completes them later, in any order, or some of them at once. The address sanitizer finds
- * what is not freed. */
+/* request_test.c: requests that their store completes later, in any order, or at once. The address sanitizer finds
+ * leaks. */
 /* Covers: src/engine/context.c, src/engine/operations.c, src/os/mailbox.c */
 #include "engine/request.h"
 
@@ -11,15 +11,15 @@
 
 enum { WAITING_MAX = 16, WRITTEN_MAX = 16 };
 
-/* --- a store that completes when it is told to -------------------------------------------------------------------- */
+/* --- a store that completes on command ---------------------------------------------------------------------------- */
 
 struct late {
-	struct weir__store store; /* the first: so it leads here */
+	struct weir__store store; /* first, so that a pointer to it can be cast */
 	struct weir_table *table;
-	const char *how; /* of each question: n is now, l is later; the last holds for all that follow */
+	const char *how; /* for each call: n is now, l is later; the last letter is for all further calls */
 	struct weir__store_request *waiting[WAITING_MAX];
 	size_t n_waiting;
-	weir_ns asked_at[WAITING_MAX]; /* of the first questions */
+	weir_ns asked_at[WAITING_MAX]; /* of the first calls */
 	size_t n_asked;
 };
 
@@ -44,7 +44,7 @@ static bool submit(struct weir__store *store, struct weir__store_request *reques
 	return is_now;
 }
 
-/* The i-th of those that wait. */
+/* Completes the i-th waiting call. */
 static void complete(struct late *late, size_t i)
 {
 	struct weir__store_request *const request = late->waiting[i];
@@ -73,13 +73,13 @@ struct fixture {
 	struct weir__context context;
 	struct weir__client client;
 	const struct weir_table_limit *hundred;
-	int64_t written[WRITTEN_MAX]; /* the numbers of those that were answered */
+	int64_t written[WRITTEN_MAX]; /* numbers of the requests with a reply */
 	size_t n_written;
 	struct weir_guard_answer answer; /* of the last check */
 	struct weir_verdict first;       /* and of its first claim */
 };
 
-/* As a protocol does: those that are done, in order. */
+/* Writes finished replies in order, as a protocol does. */
 static void ready(void *worker, struct weir__client *client)
 {
 	while (client->first && client->first->is_done) {
@@ -138,7 +138,7 @@ static void write_number(struct weir__request *request, void *fixture_)
 	fixture->written[fixture->n_written++] = ((const struct weir__decide *)(const void *)request)->repeated;
 }
 
-/* Takes 1 + number of the key. The key is gone when this returns. */
+/* Takes 1 + number from the key. Overwrites the key before it returns. */
 static enum weir__run_result take(struct fixture *fixture, int64_t number, const char *key)
 {
 	const size_t length = strlen(key);
@@ -159,7 +159,7 @@ static enum weir__run_result take(struct fixture *fixture, int64_t number, const
 
 /* --- order ------------------------------------------------------------------------------------------------------- */
 
-/* All orders in which five can complete. */
+/* Five requests complete in every possible order. */
 static void replies_have_the_order_of_requests(void)
 {
 	struct fixture fixture;
@@ -244,7 +244,7 @@ static void replies_that_are_there_wait_for_those_before_them(void)
 	unmake(&fixture);
 }
 
-/* --- what moves -------------------------------------------------------------------------------------------------- */
+/* --- copies ------------------------------------------------------------------------------------------------------- */
 
 static void write_group(struct weir__request *request, void *fixture_)
 {
@@ -257,7 +257,7 @@ static void write_group(struct weir__request *request, void *fixture_)
 	CHECK(request->claims[0].limit == request->claims[2].limit && request->claims[1].limit == fixture->hundred);
 }
 
-/* Keys and inline limits are those of the caller, and gone when it returns. */
+/* Keys and inline limits belong to the caller and are gone when the call returns. */
 static void a_group_takes_its_keys_and_limits_along(void)
 {
 	struct fixture fixture;
@@ -307,7 +307,8 @@ static void write_whole(struct weir__request *request, void *fixture_)
 	fixture->written[fixture->n_written++] = (int64_t)((const struct whole *)(const void *)request)->n_done;
 }
 
-/* Parts are told of one by one, and the whole is done with the last. Refunds, since their client is looked at. */
+/* Parts complete one by one; the whole is done with the last. The parts are refunds, because a refund records
+ * its client for the audit log. */
 static void run_whole(struct fixture *fixture, size_t n)
 {
 	static const struct weir__request_kind kind = { .advance = NULL };
@@ -358,15 +359,15 @@ static void who_leaves_is_charged_and_leaves_nothing_behind(void)
 		CHECK_EQ(take(&fixture, 1, "a"), WEIR__RUN_LATER);
 	CHECK(weir__request_add_replies(&fixture.context, &fixture.client, 1, "+9\n", 3, write_replies));
 	run_whole(&fixture, 2);
-	complete(&fixture.late, 2); /* done, and behind others */
+	complete(&fixture.late, 2); /* done, but behind others */
 	weir__requests_abandon(&fixture.client);
 	CHECK(fixture.client.first == NULL && fixture.client.n_in_flight == 0);
-	memset(&fixture.client, 0xff, sizeof(fixture.client)); /* nobody may look there any more */
+	memset(&fixture.client, 0xff, sizeof(fixture.client)); /* not accessed any more */
 	CHECK_EQ(fixture.context.n_in_flight, 6);
 	complete_all(&fixture.late);
 	CHECK_EQ(fixture.context.n_in_flight, 0);
 	CHECK_EQ(fixture.n_written, 0);
-	CHECK_EQ(left_of(&fixture, "a"), 94); /* 8 were taken, and 2 given back */
+	CHECK_EQ(left_of(&fixture, "a"), 94); /* 8 taken, 2 given back */
 	memset(&fixture.client, 0, sizeof(fixture.client));
 	unmake(&fixture);
 }
@@ -383,7 +384,7 @@ static void beyond_the_most_the_store_is_not_reached(void)
 	claim = (struct weir_claim){ fixture.hundred, "a", 1, 1 };
 	fixture.context.n_in_flight = WEIR__IN_FLIGHT_MAX;
 	weir__decide_init(&decide, &fixture.context, &fixture.client, WEIR__PROTOCOL_RESP, write_number);
-	memset((void *)decide.verdicts, 0, sizeof(decide.verdicts)); /* which nobody sets */
+	memset((void *)decide.verdicts, 0, sizeof(decide.verdicts)); /* no function sets these */
 	CHECK_EQ(weir__decide_run(&decide, WEIR__STORE_TAKE, &claim, 1), WEIR__RUN_DONE);
 	CHECK_EQ(decide.request.store_request.outcome, WEIR__STORE_UNREACHED);
 	CHECK_EQ(left_of(&fixture, "a"), 100);
@@ -410,7 +411,7 @@ static void then_the_fallback_decides(void)
 	CHECK_EQ(take(&fixture, 4, "a"), WEIR__RUN_LATER);
 	complete_all(&fixture.late);
 	CHECK_EQ(fixture.n_written, 1);
-	CHECK_EQ(left_of(&fixture, "a"), 90); /* the table has the state of the store behind, and the mirror */
+	CHECK_EQ(left_of(&fixture, "a"), 90); /* the table holds the state of both the store and the mirror */
 	fixture.context.store->free(fixture.context.store);
 	unmake(&fixture);
 }
@@ -443,7 +444,7 @@ static enum weir__run_result settle(struct fixture *fixture, uint64_t actual, st
 	return weir__hold_settle_run(&hold_settle, "i", 1, actual, ret_refusal);
 }
 
-/* Of a log what was charged is found by its instant, which is not that of the reply. */
+/* The log entry is found by the time of the charge, not by the time of the reply. */
 static void holds_are_settled_later(void)
 {
 	const struct weir_table_limit *log;
@@ -458,7 +459,7 @@ static void holds_are_settled_later(void)
 	CHECK_EQ(hold(&fixture, log, 4, &refusal), WEIR__RUN_REFUSED);
 	CHECK_EQ(refusal.error, WEIR__ERROR_HOLD_BUSY);
 	for (now = weir_table_now(fixture.table); weir_table_now(fixture.table) < now + MS(5);)
-		; /* longer than clocks of workers differ */
+		; /* longer than the workers' clocks differ */
 	complete_all(&fixture.late);
 	CHECK_EQ(fixture.n_written, 1);
 	CHECK_EQ(hold(&fixture, log, 4, &refusal), WEIR__RUN_DONE);
@@ -513,7 +514,7 @@ static enum weir__run_result check_user(struct fixture *fixture, struct weir_gua
 
 	weir__check_init(&check, &fixture->context, &fixture->client, write_check);
 	result = weir__check_run(&check, guard, &attribute, 1, 1, &why);
-	if (result == WEIR__RUN_DONE) /* its verdicts are gone with it */
+	if (result == WEIR__RUN_DONE) /* the verdicts are freed with the check */
 		fixture->answer = check.check.answer;
 	memset(name, 'x', 4);
 	memset(value, 'x', 3);
@@ -581,7 +582,7 @@ static void a_second_question_has_its_own_time(void)
 	end_guard(guard, fixture.table);
 }
 
-/* Before either question is answered: limits in shadow are charged all the same, and the policy is let go of. */
+/* The client leaves before the store replies. Limits in shadow are charged nevertheless, and the policy is released. */
 static void a_check_goes_on_without_its_client(void)
 {
 	for (size_t n = 0; n < 2; n++) {

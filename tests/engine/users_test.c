@@ -1,4 +1,4 @@
-/* users_test.c: users by name and by token, and what their roles allow. */
+/* users_test.c: users found by name and by token, and what their roles allow. */
 /* Covers: src/engine/permissions.c */
 #include "engine/users.h"
 
@@ -27,7 +27,7 @@ static const struct weir__user *by_token(const struct weir__users *users, unsign
 	return weir__users_by_token(users, token, (size_t)snprintf(token, sizeof(token), "token%u", number));
 }
 
-/* Each is found by name, by password and by token, and by nothing else; of a copy, too. */
+/* Each user is found by name, by password and by token, in a copy, too. */
 static void as_many_as_there_may_be(void)
 {
 	struct weir__users users = { .at = NULL }, copy;
@@ -53,13 +53,13 @@ static void as_many_as_there_may_be(void)
 		CHECK(weir__users_find(&copy, name, n) == wanted);
 		CHECK(weir__users_check(&copy, name, n, password, length) == wanted);
 		CHECK(weir__users_check(&copy, name, n, password, length - 1) == NULL);
-		CHECK(by_token(&copy, i) == (i % 2 == 0 ? wanted : NULL)); /* others have none */
+		CHECK(by_token(&copy, i) == (i % 2 == 0 ? wanted : NULL)); /* the others have no token */
 	}
 	CHECK(weir__users_find(&copy, "user", 4) == NULL && weir__users_find(&copy, "", 0) == NULL);
 	weir__users_fini(&copy);
 }
 
-/* Each row is all that a user with these roles may do besides what every user may. */
+/* Each row lists what a user with these roles may do beyond what every user may. */
 static void roles_allow_operations(void)
 {
 	enum { D = WEIR__ROLE_DECIDE, O = WEIR__ROLE_OPERATE, R = WEIR__ROLE_READ, A = WEIR__ROLE_ADMIN };
@@ -86,7 +86,7 @@ static void roles_allow_operations(void)
 		}
 }
 
-/* With all roles, but without what tenants share. */
+/* All roles, without what tenants share. */
 static void tenants_have_operations_of_their_own(void)
 {
 	const struct weir__user user = { .name = "acme", .roles = 7, .key_prefix = "acme/", .prefix_length = 5 };

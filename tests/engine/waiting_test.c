@@ -1,4 +1,4 @@
-/* waiting_test.c: takes that wait, at times of the test's own. */
+/* waiting_test.c: takes that wait, with the test's own clock. */
 #include "engine/waiting.h"
 
 #include "engine/inline_limits.h"
@@ -6,12 +6,12 @@
 
 #define MOST 16
 
-/* Waits have the numbers 1, 2, 3...: owners are places in this. */
+/* Waits are numbered from 1. The owner of wait n is &owners[n]. */
 static char owners[MOST + 2];
 
-/* A store that completes later, if it is told to. It decides as the table does, when it is called. */
+/* A store that can complete later. It decides in the table when it is called. */
 struct late {
-	struct weir__store store; /* the first: so it leads here */
+	struct weir__store store; /* first, so that a pointer to it can be cast */
 	struct weir_table *table;
 	bool is_late;
 	struct weir__store_request *calls[2 * MOST];
@@ -26,14 +26,14 @@ struct fixture {
 	struct late late;
 	struct weir__waiting *waiting;
 	struct weir__waiter *waiters[MOST + 2];
-	/* Waits that were over, in order. */
+	/* Waits that ended, in order. */
 	struct {
 		int number;
 		struct weir_verdict verdict;
 		weir_ns waited;
 	} over[MOST + 2];
 	size_t n_over;
-	weir_ns waited; /* of the last one that `over` returned */
+	weir_ns waited; /* of the last wait that `over` returned */
 };
 
 static struct fixture fixture_;
@@ -55,12 +55,13 @@ static bool submit(struct weir__store *store, struct weir__store_request *reques
 		return true;
 	CHECK(request->caller->keep(request) == request);
 	memcpy(late->verdicts[late->n], request->verdicts, request->n * sizeof(request->verdicts[0]));
-	memset(request->verdicts, 0xa5, request->n * sizeof(request->verdicts[0])); /* nobody may read them now */
+	memset(request->verdicts, 0xa5,
+	       request->n * sizeof(request->verdicts[0])); /* not readable until the call completes */
 	late->calls[late->n++] = request;
 	return false;
 }
 
-/* Completes the first call that is under way. */
+/* Completes the oldest call in flight. */
 static void complete_first(struct fixture *fixture)
 {
 	struct weir__store_request *const call = fixture->late.calls[0];
@@ -140,7 +141,7 @@ static struct weir_verdict give_up(struct weir__waiter *waiter, weir_ns now)
 	return outcome.verdict;
 }
 
-/* The number of a wait that is over, or 0. */
+/* The number of a wait that has ended, or 0. */
 static int over(struct fixture *fixture, weir_ns now, struct weir_verdict *ret_verdict)
 {
 	int number;
@@ -175,7 +176,7 @@ static void who_need_not_wait_goes_at_once(void)
 	unmake(fixture);
 }
 
-/* Each departs one interval after the other, to the nanosecond, and in the order in which they came. */
+/* Waits of one key depart one interval apart, to the nanosecond, in order of arrival. */
 static void waits_of_a_key_are_a_line(void)
 {
 	static const struct {
@@ -183,7 +184,7 @@ static void waits_of_a_key_are_a_line(void)
 		weir_ns first, each;
 	} rows[] = {
 		{ "10/s burst 1", MS(100), MS(100) },
-		{ "7/min burst 1", NS(8571428572), 0 }, /* not a whole number of ns: no sum of them either */
+		{ "7/min burst 1", NS(8571428572), 0 }, /* not a whole number of ns, so errors would add up */
 		{ "10/s leaky queue 50", MS(100), MS(100) },
 		{ "10/s leaky burst 1", MS(100), MS(100) },
 		{ "1/s refill interval burst 1", S(1), S(1) },
@@ -212,7 +213,7 @@ static void waits_of_a_key_are_a_line(void)
 			CHECK_EQ(verdict.delay, 0);
 			CHECK_EQ(fixture->waited, now - MADE_AT);
 			CHECK_EQ(over(fixture, now, &verdict),
-				 0); /* who has just become the first asks, and waits on */
+				 0); /* the new first of the line tries and continues to wait */
 		}
 		unmake(fixture);
 	}
@@ -250,7 +251,7 @@ static void a_small_cost_does_not_overtake(void)
 	unmake(fixture);
 }
 
-/* Denied at once if it is known to be too late, else when it is; and nothing stays charged. */
+/* A wait is denied at once if it is known to end too late, otherwise when its time is up. Nothing stays charged. */
 static void patience_ends(void)
 {
 	static const char *const texts[] = { "1/s burst 1", "1/s leaky queue 50", "1/s leaky burst 1",
@@ -284,7 +285,7 @@ static void who_stands_in_line_in_vain_is_told_when_it_is_late(void)
 	CHECK_EQ(begin(fixture, 3, "key", "1/s burst 1", 1, MS(1000), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
 	CHECK_EQ(begin(fixture, 4, "key", "1/s burst 1", 1, S(5), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
 	CHECK_EQ(over(fixture, MADE_AT + MS(999), &verdict), 0);
-	for (int n = 0; n < 3; n++) { /* 1 goes, 2 cannot go by 1500 ms, nor 3 by now: in which order is their own */
+	for (int n = 0; n < 3; n++) { /* 1 departs, 2 cannot depart by 1500 ms, 3 not by now; in any order */
 		const int number = over(fixture, MADE_AT + MS(1000), &verdict);
 
 		CHECK(number >= 1 && number <= 3);
@@ -308,7 +309,7 @@ static void what_never_fits_is_told_at_once(void)
 	unmake(fixture);
 }
 
-/* Who gives up, wherever in the line, leaves nothing behind, and those behind move up. */
+/* A wait that is given up, anywhere in the line, leaves no charge, and those behind it move up. */
 static void who_gives_up_leaves_nothing(void)
 {
 	for (int gives_up = 1; gives_up <= 4; gives_up++) {
@@ -369,7 +370,7 @@ static void waits_are_bounded_and_can_be_ended(void)
 	unmake(fixture);
 }
 
-/* Under a limit that counts denied requests, a wait counts once when it begins and not whenever it asks. */
+/* Under a limit with `count all`, a wait counts once when it begins, not at each try. */
 static void a_wait_asks_without_being_counted(void)
 {
 	struct fixture *const fixture = made();
@@ -386,7 +387,7 @@ static void a_wait_asks_without_being_counted(void)
 	unmake(fixture);
 }
 
-/* Random waits of random keys begin, give up and come due: each is over once, in the order of its line. */
+/* Random waits of random keys begin, are given up and come due. Each ends once, in the order of its line. */
 static void any_order(void)
 {
 	static const char *const keys[] = { "a", "b", "c" };
@@ -404,7 +405,7 @@ static void any_order(void)
 		while ((done = over(fixture, now, &verdict)) != 0) {
 			bool is_found = false;
 
-			CHECK(verdict.allowed); /* they have all the time there is */
+			CHECK(verdict.allowed); /* their deadlines are far away */
 			busy[done] = false;
 			for (int k = 0; k < 3 && !is_found; k++)
 				if (length[k] > 0 && line[k][0] == done) {
@@ -447,7 +448,7 @@ static enum weir__wait_result begin_departing(struct fixture *fixture, int numbe
 	return begin_request(fixture, &request, now, ret_verdict, number);
 }
 
-/* The longest delay counts. What another limit denies is denied at once, although the wait would be long enough. */
+/* The longest delay counts. A denial by another limit is immediate, even if the wait would last long enough. */
 static void a_denial_is_not_waited_for(void)
 {
 	struct fixture *const fixture = made();
@@ -457,7 +458,7 @@ static void a_denial_is_not_waited_for(void)
 	CHECK(verdict.allowed);
 	CHECK_EQ(begin_departing(fixture, 1, "3/s burst 3", S(9), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
 	CHECK_EQ(begin_departing(fixture, 2, "3/s burst 3", S(1) - 1, MADE_AT, &verdict), WEIR__WAIT_OVER);
-	CHECK(!verdict.allowed); /* a delay of more than it may wait charges nothing */
+	CHECK(!verdict.allowed); /* a delay longer than the wait charges nothing */
 	CHECK_EQ(verdict.retry_after, S(1));
 	CHECK_EQ(begin_departing(fixture, 2, "3/s burst 3", S(1), MADE_AT, &verdict), WEIR__WAIT_BEGUN);
 	CHECK_EQ(begin_departing(fixture, 3, "3/s burst 3", S(9), MADE_AT, &verdict), WEIR__WAIT_OVER);
@@ -470,12 +471,12 @@ static void a_denial_is_not_waited_for(void)
 		CHECK_EQ(over(fixture, MADE_AT + MS(500) * (weir_ns)k + US(70), &verdict), k);
 		CHECK(verdict.allowed);
 		CHECK_EQ(verdict.delay, 0);
-		CHECK_EQ(fixture->waited, MS(500) * (weir_ns)k); /* without the lateness of the timer */
+		CHECK_EQ(fixture->waited, MS(500) * (weir_ns)k); /* without the timer's lateness */
 	}
 	unmake(fixture);
 }
 
-/* The limits are charged together, and are given back together. */
+/* The limits are charged together and refunded together. */
 static void who_leaves_before_its_departure_gives_all_back(void)
 {
 	struct fixture *const fixture = made();
@@ -503,7 +504,7 @@ static enum weir__wait_result begin_both(struct fixture *fixture, int number, co
 	return begin_request(fixture, &request, now, ret_verdict, number);
 }
 
-/* It departs after the longest delay, and what is given up is given back in all limits. */
+/* It departs after the longest delay. If it is given up, all limits get their units back. */
 static void several_limits_are_waited_for_together(void)
 {
 	struct fixture *const fixture = made();
@@ -527,7 +528,7 @@ static void several_limits_are_waited_for_together(void)
 	unmake(fixture);
 }
 
-/* While a limit that does not shape denies, nothing is charged to the other one. */
+/* While a limit without a queue denies, the other limit is not charged. */
 static void a_limit_that_denies_is_waited_for_with_one_that_shapes(void)
 {
 	struct fixture *const fixture = made();
@@ -580,7 +581,7 @@ static void a_wait_is_over_when_the_store_says_so(void)
 	unmake(fixture);
 }
 
-/* Those behind the first only look, once. */
+/* Waits behind the first only peek, once. */
 static void one_of_a_line_calls_the_store(void)
 {
 	struct fixture *const fixture = made_late();
@@ -597,7 +598,7 @@ static void one_of_a_line_calls_the_store(void)
 	CHECK_EQ(over(fixture, now_in(fixture), &verdict), 0);
 	CHECK_EQ(fixture->late.n_submitted, 6);
 	(void)give_up(fixture->waiters[1], now_in(fixture));
-	CHECK_EQ(over(fixture, now_in(fixture), &verdict), 0); /* the second is the first now, and tries */
+	CHECK_EQ(over(fixture, now_in(fixture), &verdict), 0); /* the second is first now, and tries */
 	CHECK(weir__waiting_is_under_way(fixture->waiters[2]) && fixture->late.n == 1);
 	complete_first(fixture);
 	for (int k = 2; k <= 5; k++)
@@ -606,7 +607,8 @@ static void one_of_a_line_calls_the_store(void)
 	unmake(fixture);
 }
 
-/* What the store takes for a client that has left meanwhile is given back. Of a queue that is a departure still to come. */
+/* Units that the store takes for a client that has left are given back. For a queue that is a departure in the
+ * future. */
 static void what_is_taken_for_one_that_gave_up_is_given_back(void)
 {
 	static const char *const texts[] = { "2/1000day", QUEUE, "2/1000day fixed_window", "5/1000day burst 2" };
@@ -623,9 +625,9 @@ static void what_is_taken_for_one_that_gave_up_is_given_back(void)
 		CHECK_EQ(begin(fixture, 1, "key", texts[i], 1, PATIENT, now_in(fixture), &verdict), WEIR__WAIT_BEGUN);
 		(void)give_up(fixture->waiters[1], now_in(fixture));
 		CHECK_EQ(left(fixture, "key", texts[i], now_in(fixture)), before - 1);
-		CHECK_EQ(weir__waiting_n(fixture->waiting), 1); /* until the store has replied */
+		CHECK_EQ(weir__waiting_n(fixture->waiting), 1); /* until the store replies */
 		complete_first(fixture);
-		CHECK_EQ(fixture->late.n, 1); /* it is asked to give back */
+		CHECK_EQ(fixture->late.n, 1); /* the refund */
 		complete_first(fixture);
 		CHECK_EQ(left(fixture, "key", texts[i], now_in(fixture)), before);
 		unmake(fixture);
@@ -645,14 +647,14 @@ static void a_departure_is_given_back_later(void)
 	CHECK_EQ(left(fixture, "key", QUEUE, now_in(fixture)), 2);
 	(void)give_up(fixture->waiters[2], now_in(fixture));
 	complete_first(fixture);
-	CHECK_EQ(left(fixture, "key", QUEUE, now_in(fixture)), 2); /* the third keeps its instant */
+	CHECK_EQ(left(fixture, "key", QUEUE, now_in(fixture)), 2); /* the third keeps its departure */
 	(void)give_up(fixture->waiters[3], now_in(fixture));
 	complete_first(fixture);
 	CHECK_EQ(left(fixture, "key", QUEUE, now_in(fixture)), 3);
 	unmake(fixture);
 }
 
-/* The server ends: what would have to wait is denied when the store has replied, and given back. */
+/* On shutdown, a request that would have to wait is denied when the store replies, and refunded. */
 static void at_the_end_nobody_waits_on(void)
 {
 	struct fixture *const fixture = made_late();

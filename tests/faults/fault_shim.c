@@ -1,11 +1,11 @@
-/* fault_shim.c: makes one call of malloc or of the kernel fail, for LD_PRELOAD.
+/* fault_shim.c: makes one call of malloc or of the kernel fail. Load it with LD_PRELOAD.
  *
- * A site is a place in the program, in libyaml or in jansson that calls one of the functions below. It is written as
- * MODULE+OFFSET FUNCTION, which is the same in every run of a binary.
+ * A site is a call of one of the functions below from the program, libyaml or jansson. It is written as MODULE+OFFSET
+ * FUNCTION, which is the same in every run of a binary.
  *
- *     FAULT_SITES=FILE   appends each site that is reached, once a process
+ *     FAULT_SITES=FILE   appends each site that is reached, once per process
  *     FAULT_SITE=SITE    the first call from this site fails
- *     FAULT_DONE=FILE    made when it has failed, in whichever process: no other call fails then */
+ *     FAULT_DONE=FILE    created when the call has failed, in any process; no other call fails then */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#pragma GCC visibility push(default) /* this replaces functions of libc */
+#pragma GCC visibility push(default) /* replaces functions of libc */
 
 enum { MODULES = 3, SITES = 1 << 14, LINE = 160 };
 
@@ -76,7 +76,7 @@ __attribute__((constructor)) static void begin(void)
 	atomic_store(&is_ready, true);
 }
 
-/* Returns the length of the site's line, 0 if the caller is elsewhere. */
+/* Returns the length of the site's line, 0 if the caller is in another module. */
 static int write_site(uintptr_t caller, const char *function, char line[LINE])
 {
 	for (int i = 0; i < MODULES; i++)
@@ -86,7 +86,7 @@ static int write_site(uintptr_t caller, const char *function, char line[LINE])
 	return 0;
 }
 
-/* Whether a site is new in this process. */
+/* Whether this process reaches the site for the first time. */
 static bool is_new(uintptr_t caller)
 {
 	for (size_t i = caller % SITES;; i = (i + 1) % SITES) {
@@ -99,7 +99,7 @@ static bool is_new(uintptr_t caller)
 	}
 }
 
-/* No call here may come back to this file: files are opened by the kernel's own call. */
+/* Must not call a function of this file, so it opens files by syscall(). */
 static bool fails(void *caller, const char *function)
 {
 	const int error = errno;
@@ -172,7 +172,7 @@ char *strdup(const char *text)
 
 /* --- the kernel -------------------------------------------------------------------------------------------------- */
 
-/* A function of libc that fails with a value and errno. */
+/* Defines a libc function that can fail with a value and an errno. */
 #define SHIM(type, name, failed, error, parameters, arguments)                                                         \
 	type name parameters                                                                                           \
 	{                                                                                                              \
@@ -187,7 +187,7 @@ char *strdup(const char *text)
 		return next arguments;                                                                                 \
 	}
 
-/* One that takes a last argument only sometimes. */
+/* The same for a function with an optional last argument. */
 #define SHIM_MORE(type, name, failed, error, parameters, last, more, arguments)                                        \
 	type name parameters                                                                                           \
 	{                                                                                                              \

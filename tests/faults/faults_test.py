@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Each call of malloc and of the kernel that weir serve makes fails once: a clear error, or it carries on.
+"""Each call of malloc and of the kernel in weir serve fails once. The server reports a clear error or carries on.
 
     faults_test.py WEIR SHIM [SITES|all|SITE...]
 
-A run starts a server, decides over RESP and HTTP, replaces the policy by its file and by HTTP, changes a limit, hands over
-to a successor, and ends. The first run lists the sites that are reached (fault_shim.c). Then there is a run for each
-site, or for so many of them, in which the call from it fails. A server may end with an error at its start only, and then says why.
-It never crashes, hangs or allows more than a limit, and what failed once works the next time."""
+A run starts a server, decides over RESP and HTTP, replaces the policy by its file and over HTTP, changes a limit, hands
+over to a successor, and ends. The first run lists the sites that are reached (fault_shim.c). Then each site, or SITES
+of them, has a run in which its call fails. A server may exit with an error only while it starts, and then it prints
+why. It never crashes, hangs or allows more than a limit, and a failed operation works the next time."""
 # Covers: src/os/process.c
 
 import contextlib
@@ -39,7 +39,7 @@ SERVES = re.compile(r"process (\d+) serves now")
 
 
 class Fault(Exception):
-    """What must not be, whatever fails."""
+    """Something that must not happen, whatever fails."""
 
 
 def wait_until(holds, what):
@@ -51,7 +51,7 @@ def wait_until(holds, what):
 
 
 class PathConnection(http.client.HTTPConnection):
-    """HTTP by a socket with a path."""
+    """HTTP over a Unix socket."""
 
     def __init__(self, path):
         super().__init__("localhost", timeout=TIMEOUT_S)
@@ -64,7 +64,7 @@ class PathConnection(http.client.HTTPConnection):
 
 
 class Server:
-    """One that may have a fault; its successors, too."""
+    """A server that may have a fault, and its successors."""
 
     def __init__(self, folder, environment):
         self.folder, self.environment = folder, environment
@@ -85,7 +85,7 @@ class Server:
         os.rename(self.path("policy.new"), self.path("policy.yaml"))
 
     def start(self):
-        """Returns whether it serves. Otherwise it has ended, with an error that says why."""
+        """Returns whether the server runs. Otherwise it has exited with an error that says why."""
         with open(self.path("tiers.csv"), "w", encoding="ascii") as file:
             file.write("user,limit\ngold,6/4000day fixed_window\n")
         self.write_policy(1)
@@ -101,7 +101,7 @@ class Server:
             raise Fault(f"it has ended at its start with {self.process.returncode}: {self.said()!r}")
         return False
 
-    # A request may get no reply, or an error: the fault may be in its own connection. The next one works.
+    # A request may get no reply or an error, because the fault may be in its own connection. The next one works.
 
     def connect(self):
         client = socket.socket(socket.AF_UNIX)
@@ -145,7 +145,7 @@ class Server:
         return f"version-{version}" in self.http("GET", "/v1/limits")[1].decode()
 
     def change_policy(self, version):
-        """What is not read the first time is read the next time that the file changes, or on demand."""
+        """If the first read fails, the next change of the file or a reload must work."""
         self.write_policy(version)
         end = time.monotonic() + 2
         while time.monotonic() < end:
@@ -156,7 +156,7 @@ class Server:
         wait_until(lambda: self.has_version(version), f"version {version}: {self.said()}")
 
     def put_policy(self, version):
-        """PUT answers with an error or does it; the second time it does it."""
+        """The first PUT may return an error. The second must succeed."""
         text = (POLICY % version).replace(", overrides_from: tiers.csv", "")
         for _ in range(2):
             status, _ = self.http("PUT", "/v1/policy", text, {"Content-Type": "application/yaml"})
@@ -165,7 +165,7 @@ class Server:
         raise Fault(f"PUT /v1/policy fails twice: {self.said()}")
 
     def hand_over(self):
-        """To a successor, or this server keeps running; then the next try succeeds."""
+        """Hands over to a successor. If that fails, this server keeps running, and a later try succeeds."""
         for _ in range(3):
             before = len(SERVES.findall(self.said())), self.said().count("this server keeps running")
             os.kill(self.pids[-1], signal.SIGUSR2)
@@ -202,7 +202,7 @@ def is_there(pid):
 
 
 def run(environment):
-    """The whole life of a server. Returns whether it served."""
+    """Runs a server from start to end. Returns whether it served."""
     with tempfile.TemporaryDirectory(prefix="weir-faults-") as folder:
         done = os.path.join(folder, "done")
         server = Server(folder, {**os.environ, **environment, "LD_PRELOAD": SHIM, "FAULT_DONE": done})

@@ -1,7 +1,7 @@
-/* address.c: any bytes as an address, and as a network. What is read is what libc reads, prints and reads again; a mask
- * takes away the bits that it should, and a network has what it is made of.
+/* address.c: any bytes as an IP address and as a network. Weir and libc must agree on what they read, print and read
+ * back. A mask clears exactly its bits, and a network contains the address that it was made from.
  *
- * The first byte of an input says how many bits a mask has, the rest is the text. */
+ * The first byte of an input is the number of mask bits, the rest is the text. */
 #include "policy/address.h"
 
 #include <arpa/inet.h>
@@ -26,7 +26,7 @@ static void print(const struct weir__address *address, char text[TEXT_MOST])
 		"libc does not print it");
 }
 
-/* As libc reads it, where nothing is around it; false: it is none. */
+/* Reads an address without brackets or spaces by libc. False: not an address. */
 static bool read_plainly(const char *text, struct weir__address *ret_address)
 {
 	struct in6_addr six;
@@ -61,7 +61,8 @@ static void check_mask(const struct weir__address *address, unsigned bits)
 	require(weir__network_has(&network, address), "a network has not what it is made of");
 	print(&masked, text);
 	(void)sprintf(text + strlen(text), "/%u", bits);
-	/* ::ffff:0:0 and what is below it would be printed as what it is not: an address of IPv4. */
+	/* libc prints an IPv6 network at or below ::ffff:0:0 as a mapped IPv4 address, which Weir does not read as
+	 * IPv6. */
 	if (!weir__network_read(weir__slice_of(text), &read, &is_host_bits)) {
 		const unsigned char mapped[12] = { [10] = 0xff, [11] = 0xff };
 
@@ -105,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size == 0)
 		return 0;
-	copy = malloc(size); /* for a NUL, which is behind what is read */
+	copy = malloc(size); /* one byte for a NUL after the text */
 	if (copy == NULL)
 		abort();
 	memcpy(copy, data + 1, size - 1);

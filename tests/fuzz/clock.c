@@ -1,5 +1,5 @@
-/* clock.c: in the place of os/clock.c, so that an input always means the same, and opening a table does not take the time
- * to measure how fast the processor counts. */
+/* clock.c: replaces os/clock.c, so that an input always means the same, and so that opening a table does not spend time
+ * on calibrating the processor's counter. */
 #include "clock.h"
 
 #include "os/clock.h"

@@ -1,12 +1,11 @@
-/* commands.c: any bytes as what a client says to the daemon, in any pieces, with any time between them. Whatever it is,
- * each request has one answer, that can be read; no answer is longer than the room that is made for it; and decisions are
- * those of a model of a few lines.
+/* commands.c: any bytes as a client's RESP commands, in pieces of any length, with any time between them. Each request
+ * gets one well-formed reply, no reply exceeds the room reserved for it, and decisions match a small model.
  *
- * The first byte of an input says how: bits 0 to 2 in pieces of what length, bits 3 and 4 how much time there is between
- * two, bit 5 that the buffer for answers is as small as can be.
+ * The first byte of an input selects: bits 0 to 2 the length of the pieces, bits 3 and 4 the time between two, bit 5
+ * the smallest possible reply buffer.
  *
- * An input meets a table in which nobody owes anything, and whose secret is always the same: the memory of the table is
- * put back to what it was. Nothing is allocated but for MULTI, and the kernel is not asked for anything. */
+ * Each input starts with the same empty table and the same secret: the target restores the table's memory. It allocates
+ * only for MULTI and makes no system calls. */
 #include <sanitizer/asan_interface.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,44 +19,44 @@
 enum {
 	INPUT_MOST = 4096,
 	REGION_MOST = 1 << 16,
-	KEYS = 512, /* that a table has room for: more than an input can name */
+	KEYS = 512, /* more than an input can name */
 	ARENA_BYTES = 4096,
 	ARGUMENTS_MAX = 64,
 	BULK_MAX = 4096,
 	OUT_LEAST = WEIR__ANSWER_LONG + 2 * WEIR__DECISION_MOST + INPUT_MOST,
 	OUT_MOST = 256 * 1024,
 	TOKENS_MAX = 8192,
-	OWNERS_MAX = 256, /* keys that are judged */
+	OWNERS_MAX = 256, /* keys in the model */
 	NAME_MOST = 96,
 };
 
 static const size_t pieces[] = { INPUT_MOST, 1, 2, 3, 7, 16, 61, 256 };
 static const weir_ns spans[] = { 0, 1000000, UINT64_C(1000000000), UINT64_C(3600000000000) };
 
-/* --- what is to be answered ------------------------------------------------------------------------------------- */
+/* --- the model ---------------------------------------------------------------------------------------------------- */
 
 enum form {
 	ANYTHING,
 	CELL,     /* CL.THROTTLE */
 	THROTTLE, /* of throttlecrab */
-	TAKE,     /* WEIR.TAKE and WEIR.UPTO: as much as was granted */
-	LOSE,     /* the key is judged no more: WEIR.REFUND, WEIR.RESET, and numbers that this cannot read */
+	TAKE,     /* WEIR.TAKE and WEIR.UPTO: what was granted */
+	LOSE,     /* stops checking the key: WEIR.REFUND, WEIR.RESET, and numbers that the model cannot read */
 };
 
-/* A key under a limit, or one that has an instant for all limits. */
+/* A key under one limit, or a key that all limits share (CELL and THROTTLE). */
 struct owner {
 	enum form form;
 	size_t length;
 	char name[NAME_MOST];
 	weir_ns full_at;  /* of CELL and THROTTLE */
 	uint64_t granted; /* of TAKE */
-	bool is_lost;     /* is judged no more */
+	bool is_lost;     /* no longer checked */
 };
 
 struct asked {
 	enum form form;
-	struct owner *owner;        /* NULL: any answer will do */
-	uint64_t each, limit, cost; /* of CELL and THROTTLE: ns for a unit, units of the limit, units of the request */
+	struct owner *owner;        /* NULL: any reply will do */
+	uint64_t each, limit, cost; /* of CELL and THROTTLE: ns per unit, units of the limit, units of the request */
 };
 
 static struct owner owners[OWNERS_MAX];
@@ -99,13 +98,13 @@ static bool is_word(const struct weir__resp_slice *slice, const char *word)
 	return slice->length == strlen(word) && strncasecmp(slice->bytes, word, slice->length) == 0;
 }
 
-/* Has no answer: the connection is closed. */
+/* The server closes the connection without a reply. */
 static bool is_of_http(const struct weir__resp_slice *name)
 {
 	return is_word(name, "post") || is_word(name, "host:");
 }
 
-/* Up to 18 digits: what is longer is judged by nobody. */
+/* Reads up to 18 digits. The model does not check longer numbers. */
 static bool read_number(const struct weir__resp_slice *slice, uint64_t *ret_number)
 {
 	uint64_t number = 0;
@@ -173,9 +172,9 @@ static void note_request(const struct weir__resp_slice *words, uint32_t n)
 	asked[n_asked++] = one;
 }
 
-/* --- answers ---------------------------------------------------------------------------------------------------- */
+/* --- replies ---------------------------------------------------------------------------------------------------- */
 
-/* As redis-cell: up, if there is a millisecond more. */
+/* redis-cell rounds up if a millisecond or more is left. */
 static int64_t seconds_of(enum form form, unsigned __int128 span)
 {
 	const unsigned __int128 second = 1000000000, s = span / second + (form == CELL && span % second >= 1000000);
@@ -183,7 +182,7 @@ static int64_t seconds_of(enum form form, unsigned __int128 span)
 	return s > INT64_MAX ? INT64_MAX : (int64_t)s;
 }
 
-/* A limit that is whole again within a year is one that tables can keep. */
+/* A table must accept a limit that refills within a year. */
 static bool must_be_known(const struct asked *one)
 {
 	return one->limit <= UINT32_MAX && one->each > 0 &&
@@ -208,7 +207,7 @@ static void judge_throttle(const struct asked *one, const struct weir__resp_toke
 	owed = owner->full_at > now ? owner->full_at - now : 0;
 	room = (unsigned __int128)one->each * one->limit;
 	price = (unsigned __int128)one->each * one->cost;
-	allowed = one->cost == 0 || owed + price <= room; /* to look is never refused */
+	allowed = one->cost == 0 || owed + price <= room; /* a cost of 0 is never denied */
 	require(tokens[1].number == (allowed == !is_cell), "decided otherwise");
 	require(tokens[2].number == (int64_t)one->limit, "another limit");
 	if (allowed)
@@ -223,7 +222,7 @@ static void judge_throttle(const struct asked *one, const struct weir__resp_toke
 	owner->full_at = now + (weir_ns)owed;
 }
 
-/* Nothing comes back while no time passes: all that was granted together is within the limit. */
+/* While the clock stands still nothing refills, so all grants together fit the limit. */
 static void judge_take(const struct asked *one, const struct weir__resp_token *tokens)
 {
 	const bool is_map = tokens[0].type == WEIR__RESP_MAP;
@@ -247,7 +246,7 @@ static void judge(const struct weir__resp_token *tokens)
 	const struct asked *const one = &asked[n_answered];
 
 	require(n_answered < n_asked, "an answer that nobody asked for");
-	if (one->owner && tokens[0].type == WEIR__RESP_SIMPLE) { /* MULTI keeps it: decided with EXEC, or not at all */
+	if (one->owner && tokens[0].type == WEIR__RESP_SIMPLE) { /* queued by MULTI: decided at EXEC or never */
 		one->owner->is_lost = true;
 		n_answered++;
 		return;
@@ -261,7 +260,7 @@ static void judge(const struct weir__resp_token *tokens)
 	n_answered++;
 }
 
-/* Reads what was written, and forgets it. */
+/* Reads and checks the replies, then empties the buffer. */
 static void take_answers(struct weir__resp_writer *writer)
 {
 	static struct weir__resp_token tokens[TOKENS_MAX];
@@ -303,7 +302,7 @@ static void make_table(void)
 	require(weir_table_new(&options, &table, NULL) == WEIR_OK, "no table");
 	table->region.header->secret = table->region.secret = secret;
 	require(weir_table_add_limit_text(table, "all", "1/s", &counted_as, NULL) == WEIR_OK, "no limit");
-	(void)weir_table_allow(table, counted_as, "", 0, weir_clock_now(), 0); /* so that this thread has its stripe */
+	(void)weir_table_allow(table, counted_as, "", 0, weir_clock_now(), 0); /* gives this thread its stripe */
 	require(table->region.size_bytes <= REGION_MOST, "the table is too large");
 	memcpy(fresh, table->region.header, table->region.size_bytes);
 	in = malloc(INPUT_MOST);
@@ -311,7 +310,7 @@ static void make_table(void)
 	require(in && out, "no memory");
 }
 
-/* Asks; if there was no room, once more when there is. */
+/* Runs the request, and again with an empty buffer if there was no room. */
 static void ask(struct weir__client *client, const struct weir__resp_request *request, struct weir__resp_writer *writer)
 {
 	const struct weir__command_row *const row = weir__command_named(&request->arguments[0]);
@@ -333,7 +332,7 @@ static void ask(struct weir__client *client, const struct weir__resp_request *re
 	require(weir__resp_do(&resp, client, request->arguments, request->n, writer), "there is never room");
 }
 
-/* Answers what the n bytes hold, as the worker does, and returns how many are done with. */
+/* Runs the requests in the n bytes as a worker does. Returns how many bytes were used. */
 static size_t answer(struct weir__client *client, char *bytes, size_t n, struct weir__resp_writer *writer)
 {
 	static struct weir__resp_slice arguments[ARGUMENTS_MAX];
@@ -380,13 +379,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	span = spans[data[0] >> 3 & 3];
 	writer = (struct weir__resp_writer){ out, data[0] & 32 ? OUT_LEAST : OUT_MOST, 0, 2, false };
 	size--;
-	bytes = in + INPUT_MOST - size; /* so that it ends where the memory does */
+	bytes = in + INPUT_MOST - size; /* at the end of the buffer */
 	memcpy(bytes, data + 1, size);
 	memcpy(table->region.header, fresh, table->region.size_bytes);
 	weir__context_init(&context, table, counted_as);
 	weir__resp_init(&resp, &context);
 	fuzz_clock_ahead = n_owners = n_asked = n_answered = 0;
-	ASAN_POISON_MEMORY_REGION(bytes, size); /* what has not come may not be read */
+	ASAN_POISON_MEMORY_REGION(bytes, size); /* reading bytes that have not arrived is an error */
 	while (come < size && !client.is_leaving) {
 		const size_t more = size - come < piece ? size - come : piece;
 

@@ -1,9 +1,10 @@
-/* envoy.c: any bytes as a configuration of Envoy's ratelimit. What is wrong with it is reported in lines; what is read says
- * of any request which limits apply, and of each descriptor the same as if it came alone, but for what is replaced.
+/* envoy.c: any bytes as a configuration of Envoy's ratelimit service. Errors are reported as lines. A valid
+ * configuration matches any request, and gives each descriptor the same limit as if it were sent alone, except for
+ * `replaces`.
  *
- * The first byte of an input has the options; then comes the file up to a NUL, the domain up to a NUL, and the entries of
- * descriptors with a NUL between them. An entry without a name begins the next descriptor: the first byte of its value is
- * the unit of a limit that comes with it, the second how much that is, the third its hits. */
+ * The first byte of an input has the options. Then come the file up to a NUL, the domain up to a NUL, and the entries
+ * of descriptors, separated by NULs. An entry without a name begins the next descriptor: the first byte of its value is
+ * the unit of an inline limit, the second its number of requests, the third its hits. */
 #include "policies.h"
 
 enum { DESCRIPTORS_MAX = 8 };
@@ -106,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	end = memchr(data + 1, '\0', size - 1);
 	length = end ? (size_t)(end - data) - 1 : size - 1;
-	text = malloc(length + 1); /* exactly as long, so that reading beyond it shows */
+	text = malloc(length + 1); /* exactly as long, so that a sanitizer sees a read beyond it */
 	if (text == NULL)
 		abort();
 	memcpy(text, data + 1, length);

@@ -1,5 +1,5 @@
-/* file.c: in the place of os/file.c and os/memory.c, so that opening a table asks the kernel for nothing. Nobody else has
- * the file open, so a lock is always to be had; what is written to it is on the disk. */
+/* file.c: replaces os/file.c and os/memory.c, so that opening a table makes no system calls. No other process has the
+ * file, so locks always succeed. Written data counts as synced. */
 #include "file.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ int weir__memory_map(int file, size_t size, void **ret_memory)
 	return 0;
 }
 
-/* Nothing may look at it until it is mapped again. */
+/* Not accessible until it is mapped again. */
 void weir__memory_free(void *memory, size_t size)
 {
 	ASAN_POISON_MEMORY_REGION(memory, size);
@@ -57,14 +57,14 @@ size_t weir__memory_page(void)
 	return PAGE;
 }
 
-/* Tables always have the same secret, so that an input always means the same. */
+/* The same secret for every table, so that an input always means the same. */
 int weir__memory_random(void *bytes, size_t n)
 {
 	memset(bytes, 1, n);
 	return 0;
 }
 
-/* There is no memory but that of the file. */
+/* Memory without a file is not available. */
 int weir__memory_new(size_t size, void **ret_memory)
 {
 	(void)size;

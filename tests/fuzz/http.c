@@ -1,13 +1,12 @@
-/* http.c: any bytes as what a client says to the daemon by HTTP. Whatever it is, each request has one answer: a head as it
- * should be, a body of the length that the head says, and JSON where it says so. A denial says when to come back, or that
- * no wait will help. No answer is longer than the room that its route asks for.
+/* http.c: any bytes as a client's HTTP requests. Each request gets one response: a valid head, a body of the stated
+ * length, and JSON if the head says so. A denial says when to retry, or that no wait will help. No response exceeds the
+ * room that its route reserves.
  *
- * The first byte of an input says how: bit 0 that there are users, bits 1 and 2 which headers tell of limits, bits 3 and 4
- * how much time there is between two requests, bit 5 that the rest is not requests but the body of a POST, bits 6 and 7 of
- * which path. Other servers' answers are held to less: they have errors of their own.
+ * The first byte of an input selects: bit 0 users, bits 1 and 2 the rate limit headers, bits 3 and 4 the time between
+ * two requests, bit 5 that the rest is the body of a POST, bits 6 and 7 the path of that POST. Routes in the formats of
+ * other servers are checked less, because they have their own errors.
  *
- * An input meets a table in which nobody owes anything, and whose secret is always the same: the memory of the table is
- * put back to what it was. */
+ * Each input starts with the same empty table and the same secret: the target restores the table's memory. */
 #include <jansson.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -22,7 +21,7 @@
 enum {
 	INPUT_MOST = 8192,
 	HEAD_MOST = 256, /* of a POST */
-	KEYS = 256,      /* of a table: it is small, since all of it is put back for each input */
+	KEYS = 256,      /* small, because the table is copied for each input */
 	LIMITS_MAX = 8,
 	ARENA_BYTES = 16384,
 	OUT_SIZE = 1 << 20,
@@ -45,7 +44,7 @@ static struct weir__policy_loader *loader;
 static struct weir_table *table;
 static const struct weir_table_limit *counted_as;
 static unsigned char *fresh;
-static int ends[2]; /* of a connection, for whoever asks who is connected: a proxy by a path */
+static int ends[2]; /* a socket pair, for code that looks up its peer: a proxy on a Unix socket */
 static char folder[TEST_FOLDER_SIZE], path[TEST_FOLDER_SIZE + 16];
 
 static void remove_files(void)
@@ -89,7 +88,7 @@ static void make_table(void)
 	table->region.header->secret = table->region.secret = secret;
 	require(weir_table_add_limit_text(table, "counted", "1/s", &counted_as, NULL) == WEIR_OK, "no limit");
 	require(weir__policy_loader_start(loader, table), "no policy");
-	(void)weir_table_allow(table, counted_as, "", 0, weir_clock_now(), 0); /* so that this thread has its stripe */
+	(void)weir_table_allow(table, counted_as, "", 0, weir_clock_now(), 0); /* gives this thread its stripe */
 	fresh = malloc(table->region.size_bytes);
 	require(fresh != NULL, "no memory");
 	memcpy(fresh, table->region.header, table->region.size_bytes);
@@ -157,7 +156,7 @@ static void judge(const struct weir__http_reply *reply, size_t most, bool is_our
 		return;
 	body = json_loadb(end + 4, reply->length - head_length, JSON_REJECT_DUPLICATES, NULL);
 	require(body != NULL, "a body that is no JSON");
-	if (problem) { /* a denial for nginx, which makes a 429 of it */
+	if (problem) { /* a denial for nginx, which turns it into a 429 */
 		require(status == 403 && strncmp(problem, end + 4, reply->length - head_length - 1) == 0,
 			"a problem that is another one in the header");
 		status = 429;
@@ -213,7 +212,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 					  "POST %s HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer t\r\n"
 					  "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
 					  posts[data[0] >> 6], size - 1);
-	bytes = in + sizeof(in) - length - (size - 1); /* so that it ends where the memory does */
+	bytes = in + sizeof(in) - length - (size - 1); /* at the end of the buffer */
 	memcpy(bytes, head, length);
 	memcpy(bytes + length, data + 1, size - 1);
 	length += size - 1;

@@ -1,7 +1,7 @@
-/* http_request.c: any bytes as requests of HTTP. However they come, the same requests are in them, or the same fault; and
- * what was read, written with its line ends and lengths as they should be, reads the same.
+/* http_request.c: any bytes as HTTP requests. Any split into pieces gives the same requests or the same error. A
+ * request written back with canonical line ends and lengths reads the same.
  *
- * The first byte of an input says in what pieces the rest comes. */
+ * The first byte of an input selects the pieces. */
 #include <strings.h>
 
 #include "http_transcript.h"
@@ -16,7 +16,7 @@ static bool is_within(struct weir__http_slice slice, const char *bytes, size_t n
 	return slice.bytes >= bytes && slice.length <= n && slice.bytes + slice.length <= bytes + n;
 }
 
-/* The first request again: a head without the headers that say how long the body is, and a length instead. */
+/* Writes the first request again, with a Content-Length instead of the headers that gave the length of its body. */
 static size_t rewrite(const struct weir__http_request *request, char *to, size_t room)
 {
 	const struct weir__http_reader *const reader = request->reader;

@@ -1,5 +1,5 @@
-/* path.c: any bytes as a path, and as a pattern for paths. Normalised, a path begins with a slash, has no segment that is
- * empty, `.` or `..`, and is normal; a pattern fits what a plain matcher says it does.
+/* path.c: any bytes as a path and as a path pattern. A normalised path begins with a slash, has no segment that is
+ * empty, `.` or `..`, and normalises to itself. Patterns match as a simple matcher does.
  *
  * An input is the path up to its first NUL, then the pattern. */
 #include "policy/path.h"
@@ -8,7 +8,7 @@
 
 enum { SEGMENTS_MOST = 24, LENGTH_MOST = 64 };
 
-/* In memory of exactly the size that it may take; the caller frees .at. */
+/* Normalises into memory of exactly the allowed size. The caller frees .at. */
 static struct weir__slice normalise(struct weir__slice text)
 {
 	char *const copy = malloc(text.n + 1), *const room = malloc(text.n + 1);
@@ -30,7 +30,7 @@ static bool is_escape(struct weir__slice text, size_t at)
 	       text.at[at + 1] && strchr("0123456789abcdefABCDEF", text.at[at + 2]) && text.at[at + 2];
 }
 
-/* What was escaped twice, or is no part of a path unless it is escaped, would be read once more. */
+/* False if normalising again would change the path: it still has an escape, or a `?` or `#` that was escaped. */
 static bool is_read_alike(struct weir__slice path)
 {
 	for (size_t i = 0; i < path.n; i++)
@@ -39,7 +39,7 @@ static bool is_read_alike(struct weir__slice path)
 	return true;
 }
 
-/* The segments of a normal path; how many there are, of which the first ones are written. */
+/* Returns how many segments a normalised path has, and writes the first SEGMENTS_MOST. */
 static size_t split(struct weir__slice path, struct weir__slice segments[SEGMENTS_MOST])
 {
 	size_t n = 0;
@@ -79,7 +79,7 @@ static void check_normal(struct weir__slice path)
 		require(path.at + found.ends[i] == segments[i].at + segments[i].n, "a segment ends elsewhere");
 }
 
-/* By a table of which beginnings fit which. */
+/* Dynamic programming over prefixes of pattern and text. */
 static bool plain_glob(struct weir__slice pattern, struct weir__slice text)
 {
 	static bool fits[LENGTH_MOST + 2][LENGTH_MOST + 2];

@@ -1,4 +1,4 @@
-/* policies.h: what must hold of any policy that was read, and of what is reported of one that was not. */
+/* policies.h: what must hold for every policy that was read, and for the errors of one that was not. */
 #ifndef WEIR_TESTS_FUZZ_POLICIES_H
 #define WEIR_TESTS_FUZZ_POLICIES_H
 
@@ -16,7 +16,7 @@ static inline bool is_printable(const char *line)
 	return true;
 }
 
-/* policy:LINE:COLUMN: WORDS; `lines` counts them. */
+/* Checks that a line is policy:LINE:COLUMN: TEXT, and counts it in `lines`. */
 static inline void check_fault(void *lines, const char *line)
 {
 	unsigned at, column;
@@ -42,7 +42,7 @@ static inline void check_read(int error, unsigned lines, const struct weir_polic
 	require((error == WEIR_OK) == (lines == 0), "faults without an error, or an error without faults");
 }
 
-/* State is kept by names of plans: no two have the same. */
+/* State is stored under the names of plans, so they must differ. */
 static inline void check_plans(const struct weir_policy *policy)
 {
 	const uint32_t n = weir_policy_plans(policy);
@@ -64,7 +64,7 @@ static inline void check_plans(const struct weir_policy *policy)
 		require(weir_policy_limit_name(policy, i) != NULL, "a limit without a name");
 }
 
-/* Words that end with a NUL, the last with the input; name=value, or a name alone. */
+/* Reads words that are separated by NULs: name=value, or a name alone. */
 static inline size_t read_words(const uint8_t *data, size_t size, struct weir_attribute words[WORDS_MAX])
 {
 	size_t n = 0;

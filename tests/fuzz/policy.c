@@ -1,11 +1,11 @@
-/* policy.c: any bytes as a policy, of either form. What is wrong with it is reported in lines; what is read says of any
- * request which limits apply.
+/* policy.c: any bytes as a policy, in Weir's format or Envoy's. Errors are reported as lines. A valid policy matches
+ * any request.
  *
- * An input is the file up to its first NUL; then the attributes of a request, with a NUL between them. */
+ * An input is the file up to its first NUL, then the attributes of a request, separated by NULs. */
 #include "policy/policy.h"
 #include "policies.h"
 
-/* Cards, which very many limits have, change no answer. */
+/* The rule cache, which large policies have, changes no result. */
 static void check_cards(struct weir_policy *policy, const struct weir_attribute *words, size_t n)
 {
 	static struct weir_policy_answer before, after;
@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *text;
 	int error;
 
-	text = malloc(length + 1); /* exactly as long, so that reading beyond it shows */
+	text = malloc(length + 1); /* exactly as long, so that a sanitizer sees a read beyond it */
 	if (text == NULL)
 		abort();
 	if (length > 0)

@@ -1,9 +1,8 @@
-/* redis_client.c: a client of Redis whose servers say anything, at any time, and whose connections come and go. Every job
- * is done once, within its budget, whatever is said; and what is decided is a verdict that can be. Likewise every query.
+/* redis_client.c: a Redis client whose servers send anything at any time and whose connections come and go. Every job
+ * completes once, within its budget, with a plausible verdict. The same holds for every query.
  *
- * The first byte of an input says where a run begins: bit 0 with sentinels, bit 1 with a link that is ready; or bit 2 with
- * a client for queries. Then come steps: a byte each, of which the low 3 bits say what happens, bit 3 to which link, and the
- * others how much. */
+ * The first byte of an input selects the start: bit 0 sentinels, bit 1 a link that is ready, bit 2 a client for
+ * queries. Each further byte is a step: the low 3 bits say what happens, bit 3 to which link, the others how much. */
 #include "require.h"
 #include "store/redis/redis_query.h"
 
@@ -12,13 +11,13 @@ enum { JOBS_MAX = 64, CLAIMS = 3, LINKS = 2, INPUT_MAX = 1 << 12 };
 #define MS UINT64_C(1000000)
 
 struct job {
-	struct weir__redis_job job; /* first: it is found by its address */
+	struct weir__redis_job job; /* first, so that a pointer to it can be cast */
 	struct weir_verdict verdicts[CLAIMS];
 	weir_ns asked_at;
 	bool is_done;
 };
 
-/* In the place of the real one, of which 46 KB would be copied for each greeting. */
+/* Replaces the real script, which has 46 KB and would be copied for each handshake. */
 const struct weir__redis_script weir__redis_script = { "return 1", 8, "0123456789012345678901234567890123456789" };
 
 static struct weir__redis_url urls[2];
@@ -131,7 +130,7 @@ static void ask_as_query(unsigned how_much)
 	(void)weir__redis_query_take_news(client);
 }
 
-/* Up to a second, with all that falls due meanwhile. */
+/* Advances the clock by up to a second and runs what falls due. */
 static void pass(unsigned how_much)
 {
 	static const weir_ns spans[] = { 0, MS / 10, MS, 9 * MS, 30 * MS, 120 * MS, 260 * MS, 1000 * MS };
@@ -163,7 +162,7 @@ static void hear(uint32_t link, const void *bytes, size_t n)
 	weir__redis_client_received(client, link, bytes, n, now);
 }
 
-/* What a Redis or a sentinel says, so that not each byte of it is to be found by chance. */
+/* Sends a valid reply of a Redis or a sentinel, which the fuzzer would hardly find byte by byte. */
 static void hear_right(uint32_t link, unsigned which)
 {
 	static const char *const replies[] = {
@@ -182,7 +181,7 @@ static void hear_right(uint32_t link, unsigned which)
 	hear(link, text, strlen(text));
 }
 
-/* The script's answer, of which the rest of the input says the verdicts. */
+/* Sends a reply of the script with verdicts from the rest of the input. */
 static size_t hear_verdicts(uint32_t link, unsigned claims_wanted, const uint8_t *rest, size_t size)
 {
 	static const char head[12] = { 1, 0, 0, 0, 0, 64, 66, 15 };
@@ -206,7 +205,7 @@ static size_t hear_any(uint32_t link, const uint8_t *rest, size_t size)
 	return n + (size > 0);
 }
 
-/* One step; returns how many bytes of the rest it has used. */
+/* Runs one step. Returns how many bytes of the rest it used. */
 static size_t step(uint8_t byte, const uint8_t *rest, size_t size)
 {
 	const uint32_t link = byte >> 3 & 1;

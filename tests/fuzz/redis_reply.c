@@ -1,7 +1,7 @@
-/* redis_reply.c: any bytes as what a Redis answers to a call of the script. What is decided must be a verdict that can be.
+/* redis_reply.c: any bytes as a Redis reply to a call of the script. Every verdict must be plausible.
  *
- * The first byte of an input says which call is answered, and its top bit whether the rest is the reply as it comes or
- * what the script has returned. The latter is also read as changes of limits. */
+ * The first byte of an input selects the call. Its top bit says whether the rest is the raw reply or the string that
+ * the script returned. That string is also read as changes of limits. */
 #include "require.h"
 #include "store/redis/redis_call.h"
 #include "store/redis/redis_changes.h"
@@ -36,7 +36,7 @@ static void prepare(void)
 			"a limit cannot be");
 		claims[i] = (struct weir__redis_claim){ .plan = &plans[i], .key = { keys[i], 1 }, .cost = i * i };
 	}
-	claims[CLAIMS] = claims[1]; /* which makes one of two */
+	claims[CLAIMS] = claims[1]; /* the same claim twice: one claim with both costs */
 }
 
 static void check_verdict(const struct weir_verdict *verdict, enum weir__redis_operation operation,
@@ -68,7 +68,7 @@ static void answer(const struct weir__redis_call *call, const struct weir__resp_
 				      call->requests[i].n);
 }
 
-/* A change that can be read is written and read as the same. */
+/* A change that was read is written and reads the same. */
 static void read_changes(struct weir__resp_slice rest)
 {
 	struct weir__resp_slice field, value;
@@ -98,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	prepare();
 	if (size == 0 || size > BYTES_MAX)
 		return 0;
-	/* One of the requests, or some of them, from the first on. */
+	/* One request, or several from the first on. */
 	which = data[0] & 0xfU;
 	call.n = which < REQUESTS ? 1 : which % REQUESTS + 1;
 	call.requests = which < REQUESTS ? &requests[which] : requests;

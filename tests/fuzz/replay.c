@@ -1,5 +1,4 @@
-/* replay.c: runs a fuzz target once over each of the files of a folder, without a fuzzer: what was found before is not
- * found again. */
+/* replay.c: runs a fuzz target once over each file of a folder, without a fuzzer, so that old findings stay fixed. */
 #include <dirent.h>
 
 #include "require.h"

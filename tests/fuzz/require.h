@@ -1,4 +1,4 @@
-/* require.h: what must hold of an input. Who finds that it does not says what, and ends the process: the fuzzer keeps the
+/* require.h: checks for fuzz targets. A failed check prints its message and aborts, so that the fuzzer saves the
  * input. */
 #ifndef WEIR_TESTS_FUZZ_REQUIRE_H
 #define WEIR_TESTS_FUZZ_REQUIRE_H

@@ -1,6 +1,7 @@
-/* resp_reply.c: any bytes as replies. However they come, the same replies are in them, and tokens count what is there.
+/* resp_reply.c: any bytes as RESP replies. Any split into pieces gives the same replies, and the counts in tokens are
+ * right.
  *
- * The first byte of an input says how: bits 0 to 2 the limits, the others in what pieces the rest comes. */
+ * The first byte of an input selects: bits 0 to 2 the limits, the others the pieces. */
 #include "require.h"
 #include "transcript.h"
 
@@ -23,7 +24,7 @@ static const struct {
 static struct weir__resp_token tokens[TOKENS_MAX];
 static struct transcript whole, other;
 
-/* A token's elements, each with its own, are what its span says. Returns what is behind it. */
+/* Checks that a token's `span` covers its elements and theirs. Returns the index behind them. */
 static uint32_t walk(const struct weir__resp_reply *reply, uint32_t at, unsigned depth)
 {
 	const struct weir__resp_token *token = &reply->tokens[at];

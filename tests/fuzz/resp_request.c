@@ -1,8 +1,7 @@
-/* resp_request.c: any bytes as requests. However they come, the same requests are in them; and what was read, written as
- * a multibulk, reads the same.
+/* resp_request.c: any bytes as RESP requests. Any split into pieces gives the same requests. A request written back as
+ * a multibulk reads the same.
  *
- * The first byte of an input says how: bit 0 that nobody has passed AUTH, bits 1 and 2 which limits, the others in what
- * pieces the rest comes. */
+ * The first byte of an input selects: bit 0 a client before AUTH, bits 1 and 2 the limits, the others the pieces. */
 #include "require.h"
 #include "transcript.h"
 
@@ -16,7 +15,7 @@ static const struct {
 static struct weir__resp_slice arguments[ARGUMENTS_MAX];
 static struct transcript whole, other;
 
-/* Its requests as multibulks, without what is bad at the end. */
+/* Writes the requests as multibulks, without an invalid rest. */
 static size_t rewrite(struct weir__resp_request *request, const uint8_t *data, size_t size, char *to, size_t room)
 {
 	struct weir__resp_writer writer = { to, room, 0, 2, false };
@@ -67,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	length = rewrite(&request, data, size, written, sizeof(written));
 	if (length > sizeof(written))
 		return 0;
-	/* Multibulks may be longer than lines could be. */
+	/* A multibulk may be longer than the line it was read from. */
 	request = (struct weir__resp_request){ .arguments = arguments,
 					       .arguments_max = ARGUMENTS_MAX,
 					       .line_max = WEIR__RESP_LINE_MAX,

@@ -1,8 +1,8 @@
-/* table_file.c: a file of any bytes is opened as a table and used. No crash, no endless loop, no access outside of it; and
- * what was once opened opens again.
+/* table_file.c: opens a file of any bytes as a table and uses it. It must not crash, loop forever or access memory
+ * beyond the file. A file that was opened once opens again.
  *
- * The first byte of an input says what follows: the file itself, or changes to a sound one, each its place (3 bytes), a
- * length and so many bytes. Bits of it mend what chance would hardly get right: */
+ * The first byte of an input says what follows: the file itself, or changes to a valid one. Each change is an offset (3
+ * bytes), a length and that many bytes. Flags repair what random bytes would hardly get right: */
 #include "file.h"
 #include "require.h"
 #include "store/table/region_file.h"
@@ -11,17 +11,17 @@
 enum {
 	IS_WHOLE = 1,     /* the file itself */
 	MEND_HEADER = 2,  /* its checksum */
-	MEND_MARKS = 4,   /* marks of all pages */
-	MEND_CLOSED = 8,  /* closed cleanly, with sound checksums */
-	MEND_NEXT = 16,   /* the hash of the epoch that is announced */
-	MEND_LIMITS = 32, /* the identities of limits: those of their names and texts */
-	CHANGES = 3,      /* of the first limit in the sound file, so that there are old plans */
+	MEND_MARKS = 4,   /* checksums of all pages */
+	MEND_CLOSED = 8,  /* marks a clean shutdown, with valid checksums */
+	MEND_NEXT = 16,   /* the hash of the announced epoch */
+	MEND_LIMITS = 32, /* the ids of limits, from their names and texts */
+	CHANGES = 3,      /* of the first limit in the valid file, so that it has old plans */
 	PLACE_BYTES = 3,
-	KEYS = 8, /* that owe in the sound file */
+	KEYS = 8, /* with usage in the valid file */
 	ARENA_BYTES = 4096,
 };
 
-/* Of all sound files: inputs then mean the same in every process. */
+/* The same for all files, so that inputs mean the same in every process. */
 static const struct weir__hash_secret secret = { 1, 2 };
 static const weir_ns made_at = UINT64_C(1790000000000000000);
 
@@ -30,7 +30,7 @@ static const char *const texts[] = { "10/s burst 5", "20/min fixed_window", "5/m
 
 enum { LIMITS = sizeof(texts) / sizeof(texts[0]) };
 
-static const char path[] = "table"; /* any: there is one file */
+static const char path[] = "table"; /* any name: there is only one file */
 static unsigned char sound[FUZZ_FILE_MOST];
 static size_t sound_size;
 
@@ -39,7 +39,7 @@ struct limits {
 	size_t n;
 };
 
-/* is_ours: all limits in the file are these, so there is room for all of them, whatever the damage. */
+/* is_ours: all limits in the file are ours, so damage must not use up the room for them. */
 static struct limits add_limits(struct weir_table *table, bool is_ours)
 {
 	struct limits limits = { .n = 0 };
@@ -87,7 +87,7 @@ static void use(struct weir_table *table, const struct limits *limits, uint32_t 
 	require(stats.limits <= stats.limits_max, "more limits than places");
 }
 
-/* The file that inputs change: a table in which some keys owe. */
+/* Makes the file that inputs change: a table with usage for some keys. */
 static void make_sound(void)
 {
 	struct weir_table_options options = {
@@ -97,7 +97,7 @@ static void make_sound(void)
 	struct weir_table *table;
 	struct limits limits;
 
-	do /* the smallest that there is */
+	do /* the smallest valid size */
 		options.size_bytes += WEIR__PAGE_BYTES;
 	while (weir_table_new(&options, &table, NULL) == WEIR_ERR_ROOM);
 	header = table->region.header;
@@ -203,7 +203,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	write_file(data, size);
 	if (weir_table_new(&options, &table, NULL) != WEIR_OK)
 		return 0;
-	/* A name that was changed and got its identity is another limit. */
+	/* A limit whose name was changed and whose id was repaired is a different limit. */
 	limits = add_limits(table, !(data[0] & (IS_WHOLE | MEND_LIMITS)));
 	use(table, &limits, 2, weir_table_now(table));
 	use(table, &limits, 2, made_at);

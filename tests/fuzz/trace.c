@@ -1,5 +1,5 @@
-/* trace.c: any bytes as a traceparent, and in a line of the log. What is taken for a traceparent says what it says when it is
- * written again; a line is one line, of JSON if it is to be, and has no control characters. */
+/* trace.c: any bytes as a traceparent, and in a log line. An accepted traceparent is written back unchanged. A log line
+ * is one line without control characters, and JSON if that is the format. */
 #include "observe/trace.h"
 
 #include <jansson.h>
@@ -51,7 +51,7 @@ static void check_line(const uint8_t *data, size_t size, bool is_json)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char *const text = malloc(size + 1); /* so that to read beyond it is seen */
+	char *const text = malloc(size + 1); /* so that a sanitizer sees a read beyond it */
 
 	if (text == NULL)
 		abort();

@@ -1,4 +1,4 @@
-/* Descriptors decided by a policy of Envoy's form before a table. */
+/* descriptors_test.c: decisions for descriptors, by a policy in Envoy's format and a table. */
 /* Covers: src/guard/guard_descriptors.c */
 #include <weir/guard.h>
 
@@ -7,7 +7,7 @@
 #include "../policy/envoys.h"
 #include "guards.h"
 
-static const weir_ns start = UINT64_C(1700000040000000000); /* a minute, an hour and a day have not just begun */
+static const weir_ns start = UINT64_C(1700000040000000000); /* not at the start of a minute, an hour or a day */
 
 static const char config[] = "domain: shop\n"
 			     "descriptors:\n"
@@ -59,13 +59,13 @@ static void all_or_nothing(void)
 		CHECK_TEXT(answer.decided_by, "shop|user");
 		CHECK(statuses[0].verdict.allowed && !statuses[1].verdict.allowed);
 	}
-	/* `all` was not charged for those: one is left */
+	/* the denied requests were not charged to `all`: one is left */
 	CHECK(ask(guard, WORDS("all=1", "user=bob")).verdict.allowed);
 	CHECK(!ask(guard, WORDS("all=1", "user=bob")).verdict.allowed);
 	end_guard(guard, table);
 }
 
-/* The numbers of an answer are those of the limit that it names. */
+/* The reply has the numbers of the limit that it names. */
 static void numbers_are_of_the_decider(void)
 {
 	static const char two[] = "domain: shop\n"
@@ -96,10 +96,10 @@ static void each_counts(void)
 	CHECK(ask(guard, WORDS("all=1", "user=ann")).verdict.allowed);
 	CHECK(!ask(guard, WORDS("all=1", "user=ann")).verdict.allowed);
 	CHECK(statuses[0].verdict.allowed && !statuses[1].verdict.allowed);
-	/* `all` has counted that one, too */
+	/* `all` counted the denied request, too */
 	CHECK(!ask(guard, WORDS("all=1", "user=bob")).verdict.allowed);
 	CHECK(!statuses[0].verdict.allowed && statuses[1].verdict.allowed);
-	/* bob has one left; two are denied, and count nonetheless */
+	/* bob has one left; a cost of 2 is denied, but counts */
 	request_of(WORDS("user=bob"), &request);
 	CHECK(!ask_request(guard, &request, 2).verdict.allowed);
 	CHECK(!ask_request(guard, &request, 1).verdict.allowed);
@@ -137,7 +137,7 @@ static void none_at_all(void)
 	CHECK(statuses[0].verdict.limit == 0 && statuses[1].verdict.allowed);
 	CHECK(weir_guard_check(guard, attributes, n, 1, start, &by_attributes, &why) == WEIR_OK);
 	CHECK(!by_attributes.verdict.allowed);
-	/* who only looks is not denied */
+	/* a cost of 0 is not denied */
 	request_of(WORDS("shut=1"), &request);
 	CHECK(ask_request(guard, &request, 0).verdict.allowed);
 	end_guard(guard, table);
@@ -156,7 +156,7 @@ static void quotas_deny_together(void)
 		CHECK(!statuses[0].verdict.allowed && statuses[1].verdict.allowed);
 		answer = ask(guard, WORDS("quota=1", "more=1", "user=ann"));
 		CHECK(!answer.verdict.allowed && !statuses[0].verdict.allowed && !statuses[1].verdict.allowed);
-		/* ann was charged for it if every descriptor counts */
+		/* ann was charged if every descriptor counts */
 		CHECK_EQ(ask(guard, WORDS("user=ann")).verdict.allowed, options[i] == 0);
 		end_guard(guard, table);
 	}
@@ -176,7 +176,7 @@ static void limits_that_come_with_requests(void)
 	CHECK(answer.verdict.allowed && answer.verdict.limit == 1);
 	CHECK_TEXT(answer.decided_by, "~given 1/hour fixed_window");
 	CHECK(!ask_request(guard, &request, 1).verdict.allowed);
-	/* the policy's own has counted nothing of that */
+	/* the policy's own limit was not charged */
 	CHECK_EQ(ask(guard, WORDS("user=ann")).verdict.remaining, 1);
 	request.descriptors[0].requests_per_unit = UINT32_MAX; /* a table counts up to 2^28 - 1 */
 	CHECK_EQ(weir_guard_check_descriptors(guard, "shop", 4, request.descriptors, 1, 1, start, &answer, statuses,
@@ -212,7 +212,7 @@ static void too_many_together(void)
 		CHECK_EQ(weir_guard_check_descriptors(guard, "shop", 4, descriptors, WEIR_TABLE_CLAIMS_MAX + 1, 1,
 						      start, &answer, statuses, &why),
 			 options[i] ? WEIR_OK : WEIR_ERR_LIMIT);
-		/* the third of the same is denied */
+		/* the third of the same descriptor is denied */
 		CHECK(options[i] == 0 || (!answer.verdict.allowed && statuses[1].verdict.allowed));
 		end_guard(guard, table);
 	}
@@ -241,7 +241,7 @@ static void *bring_limits(void *guard)
 	return (void *)admitted;
 }
 
-/* 40 limits, of 1 to 40; each is asked for 30 times by all threads together. */
+/* 40 limits, of 1 to 40; the threads together send 30 requests to each. */
 static void many_bring_the_same(void)
 {
 	struct weir_guard *const guard = guard_over(envoy_of(config, 0), start, &table);

@@ -1,4 +1,4 @@
-/* guard_changes_test.c: changes of single limits: which of them are made, and what is noted of them. */
+/* guard_changes_test.c: changes of single limits: which are applied, and what is recorded. */
 #include "guard/guard.h"
 
 #include "guards.h"
@@ -18,7 +18,7 @@ static struct weir__limit_change change_to(const char *limit, uint64_t version)
 	return change;
 }
 
-/* What has come of a change: made, kept or the message. */
+/* The result of a change: "made", "kept" or the error. */
 static const char *change(struct weir_guard *guard, const char *plan, const char *limit, uint64_t version,
 			  uint64_t identity)
 {
@@ -37,7 +37,7 @@ static void note_row(void *row, const struct weir__guard_row *of)
 	*(struct weir__guard_row *)row = *of;
 }
 
-/* The limit as it is now, and how it was changed. */
+/* The current limit and where it was changed. */
 static const char *row_of(struct weir_guard *guard, const char *plan)
 {
 	static char shown[256];
@@ -67,7 +67,7 @@ static void the_latest_change_wins(void)
 	CHECK_TEXT(row_of(guard, "a"), "50/s on all");
 	CHECK_TEXT(change(guard, "a", "60/s", 0, 0), "made");
 	CHECK_TEXT(row_of(guard, "a"), "60/s here");
-	CHECK_TEXT(change(guard, "a", "50/s", 5, identity), "kept"); /* it is older than the one on this server */
+	CHECK_TEXT(change(guard, "a", "50/s", 5, identity), "kept"); /* older than the change on this server */
 	CHECK_TEXT(row_of(guard, "a"), "60/s here");
 	CHECK_TEXT(change(guard, "a", "70/s", 6, identity), "made");
 	CHECK_TEXT(row_of(guard, "a"), "70/s on all");
@@ -150,7 +150,7 @@ static void shared_changes_are_listed(void)
 	CHECK_TEXT(change(guard, "b", "6/hour fixed_window", 0, 0), "made");
 	CHECK_TEXT(change(guard, "a", "60/s", 0, 0), "made");
 	weir__guard_list_shared(guard, identity, note_shared, shown);
-	CHECK_TEXT(shown, "a=50/s at 5 "); /* the others have it, whatever was changed on this server */
+	CHECK_TEXT(shown, "a=50/s at 5 "); /* the shared change stays listed after a change on this server */
 	weir__guard_list_shared(guard, identity + 1, note_shared, shown);
 	CHECK_TEXT(shown, "a=50/s at 5 ");
 	end_guard(guard, table);
@@ -163,7 +163,7 @@ static void identities_are_of_what_is_said(void)
 		bool is_same;
 	} rows[] = {
 		{ "# a comment\nlimits:\n- name: a\n  limit: 100/s\n", true },
-		{ "limits: [{limit: 100/s, name: a}]\n", false }, /* another order may mean something */
+		{ "limits: [{limit: 100/s, name: a}]\n", false }, /* the order of keys may matter */
 		{ "limits: [{name: a, limit: 101/s}]\n", false },
 		{ "limits: [{name: a, limit: 100/s, mode: shadow}]\n", false },
 		{ "limits: [{name: a, limit: 100/s, match: {path: /a}}]\n", false },

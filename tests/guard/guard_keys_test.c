@@ -1,10 +1,10 @@
-/* guard_keys_test.c: keys as text, and back. */
+/* guard_keys_test.c: keys printed as text and parsed back. */
 /* Covers: src/guard/guard_keys_read.c, src/policy/key_text.c */
 #include "guard/guard.h"
 
 #include "keyed_policies.h"
 
-/* --- written ----------------------------------------------------------------------------------------------------- */
+/* --- printed ------------------------------------------------------------------------------------------------------ */
 
 struct row {
 	const char *plan, *key;
@@ -41,20 +41,20 @@ static const struct row own_rows[] = {
 	{ "one", KEY("ann b=c"), "user=ann b=c" },
 	{ "one", KEY("J\xc3\xbcrgen \xe2\x82\xac \xf0\x9f\x98\x80"), "user=J\xc3\xbcrgen \xe2\x82\xac \xf0\x9f\x98\x80" },
 	{ "one", KEY("a\x1b[31m\r\n\x7f\\"), "user=a\\x1b[31m\\x0d\\x0a\\x7f\\x5c" },
-	{ "one", KEY("\xc3"), "user=\\xc3" },                               /* the beginning of a character */
-	{ "one", KEY("\xc0\xaf\xed\xa0\x80"), "user=\\xc0\\xaf\\xed\\xa0\\x80" },     /* overlong, and half of a pair */
-	{ "one", KEY("\xc2\x9b" "31m"), "user=\\xc2\\x9b31m" },              /* a terminal may obey it as ESC [ */
-	{ "one", KEY("\xe2\x80\xae" "abc"), "user=\\xe2\\x80\\xae" "abc" },  /* from right to left */
+	{ "one", KEY("\xc3"), "user=\\xc3" },                               /* an incomplete character */
+	{ "one", KEY("\xc0\xaf\xed\xa0\x80"), "user=\\xc0\\xaf\\xed\\xa0\\x80" },     /* overlong, and a surrogate */
+	{ "one", KEY("\xc2\x9b" "31m"), "user=\\xc2\\x9b31m" },              /* some terminals treat it as ESC [ */
+	{ "one", KEY("\xe2\x80\xae" "abc"), "user=\\xe2\\x80\\xae" "abc" },  /* right-to-left override */
 	{ "three", KEY("\003\0ann\005\0\004\012\0\0\001\002\0/x"), "user=ann ip=10.0.0.1 path=/x" },
 	{ "three", KEY("\0\0\002\0\0x\0\0"), "user= ip=x path=" },
-	/* What would be read as something else has an escape. */
+	/* Bytes that would parse differently are escaped. */
 	{ "one", KEY("user=ann"), "user=user=ann" },
 	{ "address", KEY("\00010.0.0.1"), "ip=\\x310.0.0.1" },
 	{ "net", KEY("\00010.0.0.0/24"), "ip=\\x310.0.0.0/24" },
 	{ "three", KEY("\007\0a ip=::\005\0\004\012\0\0\001\002\0/x"), "user=a\\x20ip=:: ip=10.0.0.1 path=/x" },
 	{ "three", KEY("\003\0a i\005\0\004\012\0\0\001\004\0/ ip"), "user=a\\x20i ip=10.0.0.1 path=/ ip" },
 	{ "three", KEY("\005\0a b=c\005\0\004\012\0\0\001\005\0/%41?"), "user=a b=c ip=10.0.0.1 path=\\x2f%41?" },
-	/* With the prefix of a tenant; of a text it may be a part of the value, which reads as the same. */
+	/* With a tenant's prefix. For a text key the prefix may be part of the value, and parses to the same key. */
 	{ "all", KEY("acme/"), "acme/" },
 	{ "address", KEY("acme/\004\012\0\0\001"), "acme/ip=10.0.0.1" },
 	{ "address", KEY("A.b@c-_9/\0localhost"), "A.b@c-_9/ip=localhost" },
@@ -62,11 +62,11 @@ static const struct row own_rows[] = {
 	{ "one", KEY("acme/ann"), "user=acme/ann" },
 	{ "three", KEY("acme/\003\0ann\005\0\004\012\0\0\001\002\0/x"), "acme/user=ann ip=10.0.0.1 path=/x" },
 	{ "where", KEY("acme//a/b"), "acme/path=/a/b" },
-	{ "where", KEY("acme/b"), "path=\\x61cme/b" }, /* no request makes it, with or without a prefix */
+	{ "where", KEY("acme/b"), "path=\\x61cme/b" }, /* no request has this key, with or without a prefix */
 	{ "address", KEY("ac:me/\004\012\0\0\001"), "ac:me/\\x04\\x0a\\x00\\x00\\x01" },
 	{ "address", KEY("/\004\012\0\0\001"), "/\\x04\\x0a\\x00\\x00\\x01" },
 	{ "address", KEY("a123456789b123456789c123456789d1/\004\012\0\0\001"), "a123456789b123456789c123456789d1/\\x04\\x0a\\x00\\x00\\x01" },
-	/* Not such as the policy makes. */
+	/* Keys that the policy cannot have made. */
 	{ "all", KEY("x"), "x" },
 	{ "address", KEY("abc"), "abc" },
 	{ "address", KEY(""), "" },
@@ -77,7 +77,7 @@ static const struct row own_rows[] = {
 	{ "three", KEY("\377\377x"), "\\xff\\xffx" },
 	{ "three", KEY("\003"), "\\x03" },
 	{ "gone", KEY("\003\0ann"), "\\x03\\x00ann" },
-	/* As a limit is named whose keys began anew. */
+	/* A limit's name after its keys started over. */
 	{ "~0123456789abcdefone", KEY("ann"), "user=ann" },
 	{ "~", KEY("ann"), "ann" },
 };
@@ -111,7 +111,7 @@ static void keys_of_envoys_form(void)
 	end_guard(guard, table);
 }
 
-/* Of each whole key its beginning: what is known is told, and that it is not all. */
+/* Prefixes of a key: the text shows what is known and marks that it is cut. */
 static void keys_that_are_cut(void)
 {
 	static const char whole[] = "\003\0ann\005\0\004\012\0\0\001\002\0/x";
@@ -143,7 +143,7 @@ static void keys_that_are_cut(void)
 	end_guard(guard, table);
 }
 
-/* No character is cut in two, and nothing is written beyond the end. */
+/* The text is not cut within a character, and nothing is written beyond its end. */
 static void text_is_cut_to_what_fits(void)
 {
 	struct weir_guard *const guard = guard_over(policy_of(own), start, &table);
@@ -165,7 +165,7 @@ static void text_is_cut_to_what_fits(void)
 	end_guard(guard, table);
 }
 
-/* Also what is not such as the policy makes. */
+/* Includes keys that the policy cannot have made. */
 static void random_keys_are_never_beyond_the_text(void)
 {
 	struct weir_guard *const guard = guard_over(policy_of(own), start, &table);
@@ -191,9 +191,9 @@ static void random_keys_are_never_beyond_the_text(void)
 	end_guard(guard, table);
 }
 
-/* --- read -------------------------------------------------------------------------------------------------------- */
+/* --- parsed ------------------------------------------------------------------------------------------------------- */
 
-/* In the order of the file; whose keys are lowered, or have something where an attribute is missing. */
+/* In the order of the file. Keys of `lowered` are in lower case and have a default for a missing attribute. */
 static const char spellings[] =
 	"attributes:\n"
 	"  ip: {type: ip}\n"
@@ -235,8 +235,8 @@ static const struct row read_rows[] = {
 	{ "one", KEY(""), "" },
 	{ "one", KEY(""), "user=" },
 	{ "one", KEY("user"), "user" },
-	{ "one", KEY("a\\x41"), "a\\x41" }, /* a value alone is as it is, */
-	{ "one", KEY("aA"), "user=a\\x41" }, /* behind its name as it is shown */
+	{ "one", KEY("a\\x41"), "a\\x41" }, /* a value alone is taken as it is, */
+	{ "one", KEY("aA"), "user=a\\x41" }, /* after its name, escapes are decoded */
 	{ "one", KEY("a\\b\\x4"), "user=a\\b\\x4" },
 	{ "one", KEY("Ann \xff\n"), "Ann \xff\n" },
 	{ "route", KEY("/a/b"), "/a//./b/?q" },
@@ -246,7 +246,7 @@ static const struct row read_rows[] = {
 	{ "route", KEY(""), "path=" },
 	{ "lowered", KEY("shop.example"), "Shop.Example" },
 	{ "lowered", KEY("shop.example"), "host=SHOP.example" },
-	{ "all", KEY("acme/"), "acme/" }, /* with the prefix of a tenant */
+	{ "all", KEY("acme/"), "acme/" }, /* with a tenant's prefix */
 	{ "address", KEY("acme/\004\012\0\0\001"), "acme/ip=10.0.0.1" },
 	{ "address", KEY("acme/\004\012\0\0\001"), "acme/10.0.0.1" },
 	{ "net", KEY("acme/\004\012\0\0\0"), "acme/10.0.0.77/24" },
@@ -257,7 +257,7 @@ static const struct row read_rows[] = {
 	{ "route", KEY("Acme//a/b"), "Acme/path=/a//b" },
 	{ "lowered", KEY("Acme/shop.example"), "Acme/host=Shop.Example" },
 	{ "three", KEY("acme/\003\0ann\005\0\004\012\0\0\001\002\0/x"), "acme/user=ann ip=10.0.0.1 path=/x" },
-	{ "lowered", KEY("None"), "host=\\x4eone" }, /* that of requests without a host */
+	{ "lowered", KEY("None"), "host=\\x4eone" }, /* differs from the default of requests without a host */
 	{ "three", KEY("\003\0ann\005\0\004\012\0\0\001\002\0/x"), "user=ann ip=10.0.0.1 path=/x" },
 	{ "three", KEY("\003\0ann\005\0\004\012\0\0\001\002\0/x"), "user=ann ip=::ffff:10.0.0.1/32 path=//x/" },
 	{ "three", KEY("\005\0a b=c\003\0\0- \0\0"), "user=a b=c ip=-\\x20 path=" },
@@ -271,7 +271,7 @@ static const struct row read_envoy_rows[] = {
 	{ "shop|user|path", KEY("\004\0shop\004\0user\003\0ann\004\0path\001\0/"), "domain=shop user=ann path=/" },
 };
 
-/* What is said of what is none. */
+/* Texts that are not keys, and the errors. */
 static const struct { const char *plan, *text, *why; } refused[] = {
 	{ "all", "-", "\"-\" is not a key of @all, where all requests share the empty key" },
 	{ "address", "ann", "\"ann\" is not a key of @address, whose keys are made of ip, as in ip=192.0.2.1 or 192.0.2.1" },
@@ -320,7 +320,7 @@ static void keys_are_read(void)
 static int read_text(struct weir_guard *guard, const char *plan, const char *text, size_t room_bytes,
 		     struct weir_message *ret_why)
 {
-	char *const room = malloc(room_bytes + 1); /* so that sanitizers see what is written beyond it */
+	char *const room = malloc(room_bytes + 1); /* so that sanitizers see a write beyond it */
 	struct weir__guard_key key;
 	const int error = weir__guard_read_key(guard, plan, strlen(plan), text, strlen(text), room, room_bytes, &key,
 					       ret_why);
@@ -359,7 +359,7 @@ static void envoys_keys_are_read(void)
 	end_guard(guard, table);
 }
 
-/* Each needs as much room as it says, and a little more while it is made. */
+/* Parsing fails unless the buffer has the room of the key, plus a little for intermediate results. */
 static void keys_that_do_not_fit(void)
 {
 	struct weir_guard *const guard = guard_over(policy_of(spellings), start, &table);
@@ -372,14 +372,14 @@ static void keys_that_do_not_fit(void)
 
 		CHECK(error == expected || (size < 20 && error == WEIR_ERR_FULL));
 		CHECK_EQ(read_text(guard, "address", "::1", size, &why), size < 17 ? WEIR_ERR_FULL : WEIR_OK);
-		CHECK_EQ(read_text(guard, "one", "ann", size, &why), WEIR_OK); /* it is not copied */
+		CHECK_EQ(read_text(guard, "one", "ann", size, &why), WEIR_OK); /* not copied */
 	}
 	CHECK_EQ(read_text(guard, "route", "/abc", 4, &why), WEIR_ERR_FULL);
 	CHECK_TEXT(why.text, "\"/abc\" is too long: all keys of a request have at most 16384 bytes");
 	end_guard(guard, table);
 }
 
-/* --- there and back ---------------------------------------------------------------------------------------------- */
+/* --- random keys -------------------------------------------------------------------------------------------------- */
 
 static uint64_t seed = 7;
 
@@ -389,7 +389,7 @@ static uint32_t below(uint32_t n)
 	return (uint32_t)(seed >> 33) % n;
 }
 
-/* Names that are like values, and like each other's beginnings. */
+/* Names that look like values, and names that are prefixes of others. */
 static const char *const names[] = { "a", "ab", "a=", "a b", " ", "\\\\x61", "b", "x20", "ip", "domain" };
 static const char *const pieces[] = { " ",
 				      "=",
@@ -424,7 +424,7 @@ static const char *const pieces[] = { " ",
 				      "" };
 enum { NAMES = sizeof(names) / sizeof(names[0]), PIECES = sizeof(pieces) / sizeof(pieces[0]) };
 
-/* A NUL comes now and then, and often what stands between entries. */
+/* Has a NUL now and then, and often the bytes that separate entries. */
 static size_t random_value(char *value)
 {
 	size_t length = 0;
@@ -440,7 +440,7 @@ static size_t random_value(char *value)
 	return length;
 }
 
-/* The backslash of a name is twice in the quotes of YAML, and once in the name. */
+/* The backslash is written twice in the YAML, but occurs once in the name. */
 static size_t length_of_name(const char *name)
 {
 	return strlen(name) - (name[0] == '\\');

@@ -1,4 +1,4 @@
-/* guard_list_test.c: a list of limits is of one policy, whatever changes while it is read. */
+/* guard_list_test.c: a list of limits comes from one policy, whatever changes while it is read. */
 #include "guard/guard.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@ enum { LIMITS = 16, READERS = 4, CHANGES = 200 };
 
 static const weir_ns start = UINT64_C(1700000000000000000);
 
-/* Version n has n/s in every limit, and an odd one has a key. */
+/* In version n every limit has n/s; odd versions have a key. */
 static struct weir_policy *version(unsigned n, unsigned limits)
 {
 	char text[LIMITS * 64 + 16] = "limits:\n";
@@ -40,7 +40,7 @@ static void change_one(const char *plan, const char *text)
 	CHECK(weir_guard_change_limit(guard, plan, &to, start, &why) == WEIR_OK);
 }
 
-/* --- what a list says --------------------------------------------------------------------------------------------- */
+/* --- what a list contains ----------------------------------------------------------------------------------------- */
 
 struct seen {
 	uint32_t n, all, rows;
@@ -97,7 +97,7 @@ static void visit(void *seen_, uint32_t plan, const struct weir_table_limit *lim
 	seen->plans[seen->n_plans++] = plan;
 }
 
-/* The last comes first. */
+/* Chooses the limits in reverse order. */
 static uint32_t choose(void *seen_, const uint32_t **ret_plans)
 {
 	struct seen *const seen = seen_;
@@ -186,7 +186,7 @@ static void *change_beside(void *none)
 
 static pthread_t beside;
 
-/* The change itself waits for the list to end, but all its limits have taken effect. */
+/* The change waits until the list ends, but all its limits are in effect. */
 static void replace_policy(void)
 {
 	(void)pthread_create(&beside, NULL, change_beside, NULL);
@@ -227,7 +227,7 @@ static void limits_change_between_two_rows(void)
 	end_guard(guard, table);
 }
 
-/* A limit of another version in an explanation would be `changed`. */
+/* Counts lines with "changed", which mark a limit that is not the policy's. */
 static void note_line(void *n_, const char *line)
 {
 	unsigned *const n = n_;

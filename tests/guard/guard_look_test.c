@@ -1,4 +1,4 @@
-/* guard_look_test.c: what limits would say without being asked, and explanations. */
+/* guard_look_test.c: views of limits without a charge, and explanations. */
 #include "guard/guard.h"
 
 #include "keyed_policies.h"
@@ -49,7 +49,7 @@ static void views_charge_nothing(void)
 	end_guard(guard, table);
 }
 
-/* By the bytes of a key, whatever the request says; one that applies is told once. */
+/* A key can be chosen by its bytes, whatever the request's attributes are. If it also applies, it is listed once. */
 static void a_key_is_viewed_that_was_chosen(void)
 {
 	struct weir_guard *const guard = guard_over(policy_of(own), start, &table);

@@ -1,4 +1,5 @@
-/* What becomes of a key that has used something when the policy changes: the table of docs/reference/policy.md, row by row. */
+/* guard_state_test.c: what happens to a key's usage when the policy changes. The rows are the table of
+ * docs/reference/policy.md. */
 #include <weir/guard.h>
 
 #include "guard/bound_policy.h"
@@ -106,7 +107,7 @@ static void gone_and_back(void)
 	end_guard(guard, table);
 }
 
-/* Then it has a name of its own in the table, which answers do not show. */
+/* After a change of algorithm the limit has an internal name in the table, which replies do not show. */
 static void called_by_its_name(void)
 {
 	struct weir_table *table;
@@ -120,7 +121,7 @@ static void called_by_its_name(void)
 	end_guard(guard, table);
 }
 
-/* How many of ten requests. */
+/* How many of ten requests are allowed. */
 static unsigned admitted(struct weir_table *table, const struct weir_table_limit *limit)
 {
 	unsigned n = 0;
@@ -130,7 +131,7 @@ static unsigned admitted(struct weir_table *table, const struct weir_table_limit
 	return n;
 }
 
-/* The limit for a store that fails is beside the other one, in the same table, with state of its own. */
+/* The limit for store failures is a separate limit in the same table, with its own state. */
 static void limit_for_a_store_that_fails(void)
 {
 	const struct weir_table_options options = { .size_bytes = weir_table_size(1000, 0), .made_at = start };

@@ -1,4 +1,4 @@
-/* guard_submit_test.c: a policy in front of any store: a table, and a real Redis; blocking, and for event loops.
+/* guard_submit_test.c: a policy with a table and with a real Redis, with blocking calls and in event loops.
  *
  * Covers: src/guard/guard_submit.c, src/guard/guard_check.c, src/guard/guard.c */
 #include <weir/guard.h>
@@ -15,7 +15,7 @@ enum { IN_FLIGHT = 1000 };
 
 static struct redis_server server;
 
-/* 20 an hour for each ip, and 50 for all; 5 an hour in shadow; gold has 40. */
+/* 20 an hour for each ip, 40 with plan gold; 50 for all; 5 an hour in shadow. */
 static const char shop[] = "limits:\n"
 			   "  - name: all\n"
 			   "    limit: 50/hour\n"
@@ -119,7 +119,7 @@ static void decides_on_redis_as_on_a_table(void)
 	redis_server_stop(&server);
 }
 
-/* Each process makes its store after the fork. */
+/* Each process creates its store after the fork. */
 static void two_processes_share_a_limit(void)
 {
 	uint32_t allowed = 0;
@@ -162,11 +162,11 @@ static void policies_and_limits_change(void)
 	CHECK_EQ(allowed_of(guard, WORDS("ip=192.0.2.1"), 25), 20);
 	CHECK_EQ(weir_guard_change_limit(guard, "each", &to, weir_clock_now(), NULL), WEIR_OK);
 	CHECK_EQ(allowed_of(guard, WORDS("ip=192.0.2.1"), 15), 10);
-	/* What was used, is cut to the new burst. */
+	/* The usage is cut to the new burst. */
 	CHECK_EQ(weir_guard_change(guard, policy_of(smaller), weir_clock_now(), NULL), WEIR_OK);
 	CHECK_EQ(allowed_of(guard, WORDS("ip=192.0.2.1"), 5), 0);
 	CHECK_EQ(allowed_of(guard, WORDS("ip=192.0.2.2"), 15), 10);
-	/* Redis cannot hold all that a table can. */
+	/* Redis rejects some limits that a table accepts. */
 	large = policy_of("limits:\n  - name: large\n    limit: 2000000/s sliding_log\n");
 	CHECK_EQ(weir_guard_change(guard, large, weir_clock_now(), &why), WEIR_ERR_MAXIMUM);
 	CHECK(strstr(why.text, "\"large\"") != NULL);
@@ -220,7 +220,7 @@ static void a_policy_says_what_happens_without_redis(void)
 	CHECK_EQ(check(guard, WORDS("path=/closed"), &answer), WEIR_OK);
 	CHECK(answer.is_closed && answer.fallback_nodes == 1);
 	CHECK_TEXT(answer.decided_by, "closed");
-	/* A limit in shadow never changes the answer, not even by failing. */
+	/* A limit in shadow never changes the result, not even by an error. */
 	CHECK_EQ(check(guard, WORDS("path=/shadow"), &answer), WEIR_OK);
 	CHECK(answer.verdict.allowed);
 	weir_guard_free(guard);
@@ -355,7 +355,7 @@ static void submits_to_redis_and_to_a_table(void)
 	redis_server_stop(&server);
 }
 
-/* On the thread of the event loop itself: no change waits for what only this thread can complete. */
+/* On the event loop's own thread: a change must not wait for requests that only this thread can complete. */
 static void changes_do_not_wait_for_submitted_requests(void)
 {
 	struct seen before = { .n = 0 }, after = { .n = 0 }, last = { .n = 0 };
@@ -376,7 +376,7 @@ static void changes_do_not_wait_for_submitted_requests(void)
 	CHECK_EQ(before.n, 30);
 	CHECK_EQ(after.n, 30);
 	CHECK_EQ(after.allowed, 10);
-	/* A guard may be freed before its requests are complete. */
+	/* A guard may be freed while its requests are in flight. */
 	for (int i = 0; i < 30; i++)
 		CHECK_EQ(submit(guard, submitter, WORDS("ip=192.0.2.3"), &last, NULL), WEIR_OK);
 	weir_guard_free(guard);

@@ -1,7 +1,7 @@
-/* One policy put in the place of another, seen from every moment of it: an answer is that of the one or of the other, in all
- * it says, and what was charged is what was answered. A request is stopped before each of its accesses to the table while
- * the policy changes, or the change is stopped there while somebody asks, or changes the same limit; and threads ask while
- * policies change.
+/* guard_swap_test.c: one policy replaces another. Every reply comes entirely from the old or from the new policy, and
+ * the charges match the replies. The test stops a request before each of its accesses to the table and changes the
+ * policy there. It also stops the change before each access and sends requests, or changes the same limit. Then threads
+ * send requests while policies change.
  *
  *     guard_swap_test [CHANGES] */
 /* Covers: src/guard/epoch.c */
@@ -19,20 +19,20 @@ static const weir_ns start = UINT64_C(1700000000000000000);
 
 enum { ANSWER = 160 };
 
-/* `all` and `user`, enforced, and `canary`, in shadow. */
+/* `all` and `user` are enforced, `canary` is in shadow. */
 #define DESCRIPTORS(all, user, canary)                                                                                 \
 	"domain: shop\ndescriptors:\n"                                                                                 \
 	"  - {key: all, rate_limit: {unit: day, requests_per_unit: " #all "}}\n"                                       \
 	"  - {key: user, rate_limit: {unit: day, requests_per_unit: " #user "}}\n"                                     \
 	"  - {key: canary, shadow_mode: true, rate_limit: {unit: day, requests_per_unit: " #canary "}}\n"
 
-/* What is asked after two requests by the policy before, and what is then asked by the one after: if the former was answered
- * by the one before, or by the one after. */
+/* After two requests by the policy `before`, a request is decided by it (`old`) or by the policy `after` (`new`). A
+ * request by the policy `after` then has the reply `next_of_old` or `next_of_new`. */
 static const struct row {
 	const char *what, *before, *after;
 	const char *old, *new;
 	const char *next_of_old, *next_of_new;
-	uint32_t options; /* of Envoy's form */
+	uint32_t options; /* of weir_policy_read_envoy */
 } rows[] = {
 	{ "a window", "{name: a, key: user, limit: 10/day fixed_window}",
 	  "{name: a, key: user, limit: 2/day fixed_window}", "allowed 10 7 1 a 0", "denied 2 0 1 a 0",
@@ -212,7 +212,7 @@ static void *change_beside(void *nothing)
 	return nothing;
 }
 
-/* Until it is in its place, and all its limits are changed: then it waits for the request that is stopped. */
+/* Returns when the policy is replaced and all its limits are changed. The change then waits for the stopped request. */
 static void let_change(void)
 {
 	stage.is_changing = true;
@@ -226,7 +226,7 @@ static void ask_once(void)
 	ask(stage.answers[0]);
 }
 
-/* What is asked after a request that was answered so. */
+/* Checks the next reply after `answer`. */
 static void check_next(unsigned accesses, const char *answer)
 {
 	char next[ANSWER];
@@ -270,7 +270,7 @@ static void ask_refused(void)
 	refusal = weir_guard_check(stage.guard, attributes, n, 1, start, &answer, &why);
 }
 
-/* The cost is no number to the new policy. */
+/* The new policy rejects the request: its cost is not a number. */
 static void the_new_policy_refuses(void)
 {
 	static const struct row row = { .what = "a cost",
@@ -292,7 +292,7 @@ static void the_new_policy_refuses(void)
 	table_hook = NULL;
 }
 
-/* Once the new policy has answered, the old one does no more. */
+/* Once the new policy has decided a request, the old one decides no more. */
 static void ask_until_new(void)
 {
 	ask(stage.answers[0]);
@@ -331,7 +331,7 @@ static void change_by_call(void)
 	CHECK(weir_table_change_limit(stage.table, limit, &fifteen, start, &why) == WEIR_OK);
 }
 
-/* Nobody waits for the other for long, and the last one's number holds. */
+/* Neither change blocks the other, and the last one wins. */
 static void limits_are_changed_by_others(void)
 {
 	static const struct {
@@ -360,11 +360,11 @@ static void limits_are_changed_by_others(void)
 
 /* --- threads ---------------------------------------------------------------------------------------------------- */
 
-enum { DECIDERS = 3, VERSIONS = 4, LIMITS = 3, ASKED_A_CHANGE = 5000 /* at most: so that no limit is ever used up */ };
+enum { DECIDERS = 3, VERSIONS = 4, LIMITS = 3, ASKED_A_CHANGE = 5000 /* at most: no limit is ever used up */ };
 static uint32_t changes = 60;
 
-/* Every version has `a`, changed from each to the next; the others come and go, and change, too. An answer's numbers tell
- * whose it is. */
+/* Every version has `a`, with other numbers each time. `b` and `c` come, go and change. The numbers of a reply tell its
+ * version. */
 static const struct version {
 	const char *limits;
 	uint64_t limit;
@@ -396,7 +396,7 @@ struct crowd {
 	struct weir_guard *guard;
 	_Atomic bool is_over;
 	_Atomic uint64_t answers[VERSIONS], wrong;
-	_Atomic int64_t left; /* that may be asked before the next change */
+	_Atomic int64_t left; /* requests until the next change */
 };
 
 static struct weir_guard_answer ask_crowd(struct weir_guard *guard, uint64_t cost)
@@ -438,7 +438,7 @@ static void *decide(void *crowd_)
 	return NULL;
 }
 
-/* Each limit has been charged for each answer of a version that has it, and for no other. */
+/* Each limit was charged once for each reply of a version that has it. */
 static void check_charges(const struct crowd *crowd, struct weir_table *table)
 {
 	static const char *const names[LIMITS] = { "a", "b", "c" }, *const keys[LIMITS] = { "ann", "", "gold" };

@@ -1,4 +1,4 @@
-/* A policy before a table, changed while threads decide.
+/* guard_test.c: a policy and a table, also while threads decide and the policy changes.
  *
  *     guard_test [CHANGES] */
 /* Covers: src/guard/bound_policy.c, src/guard/guard_check.c */
@@ -28,7 +28,7 @@ static struct weir_guard_answer ask(struct weir_guard *guard, weir_ns now, const
 	return answer;
 }
 
-/* What is told is of the limit that is named, and not of another one. */
+/* The reply has the numbers of the limit that it names. */
 static void numbers_are_of_the_decider(void)
 {
 	static const weir_ns second = UINT64_C(1000000000), hour = 3600 * second;
@@ -69,7 +69,7 @@ static void all_or_nothing(void)
 	answer = ask(guard, start, WORDS("user=ann"));
 	CHECK(!answer.verdict.allowed);
 	CHECK_TEXT(answer.decided_by, "each");
-	/* `all` was not charged for that: one is left */
+	/* the denied request was not charged to `all`: one is left */
 	CHECK(ask(guard, start, WORDS("user=bob")).verdict.allowed);
 	answer = ask(guard, start, WORDS("user=bob"));
 	CHECK(!answer.verdict.allowed);
@@ -90,7 +90,7 @@ static void nothing_applies(void)
 	end_guard(guard, table);
 }
 
-/* A limit that is off or in shadow matches, if the request has its key. */
+/* A limit that is off or in shadow matches if the request has its key. */
 static void unmatched_requests_are_denied(void)
 {
 	struct weir_table *table;
@@ -143,7 +143,7 @@ static void shadows_change_no_answer(void)
 	CHECK_TEXT(answer.decided_by, "real");
 	answer = ask(guard, start, WORDS("user=ann"));
 	CHECK(!answer.verdict.allowed && answer.shadow_denied == 1);
-	/* After half a minute one of canary has leaked: what `real` denied was not charged to it. */
+	/* After half a minute one unit of canary has leaked: requests that `real` denied were not charged to it. */
 	answer = ask(guard, start + UINT64_C(30000000000), WORDS("user=ann"));
 	CHECK(answer.verdict.allowed && answer.shadow_denied == 0);
 	end_guard(guard, table);
@@ -165,16 +165,16 @@ static void state_stays_by_name(void)
 
 	for (int i = 0; i < 8; i++)
 		CHECK(ask(guard, start, WORDS("user=ann")).verdict.allowed);
-	/* Eight are used, of a larger burst as of a smaller one. */
+	/* The usage of eight stays with a larger and with a smaller burst. */
 	CHECK(change(guard, "limits:\n  - {name: a, key: user, limit: 20/min}\n", start, &why) == WEIR_OK);
 	CHECK_EQ(ask(guard, start, WORDS("user=ann")).verdict.remaining, 11);
 	CHECK(change(guard, "limits:\n  - {name: a, key: user, limit: 1/min}\n", start, &why) == WEIR_OK);
 	CHECK(!ask(guard, start, WORDS("user=ann")).verdict.allowed);
 	CHECK_EQ(weir_guard_changes(guard), 2);
-	/* Another algorithm has nothing to go on from. */
+	/* With another algorithm the key starts over. */
 	CHECK(change(guard, "limits:\n  - {name: a, key: user, limit: 5/min sliding_log}\n", start, &why) == WEIR_OK);
 	CHECK_EQ(ask(guard, start, WORDS("user=ann")).verdict.remaining, 4);
-	/* Back again, it is as it was. */
+	/* With the old limit back, its usage is back. */
 	CHECK(change(guard, "limits:\n  - {name: a, key: user, limit: 1/min}\n", start, &why) == WEIR_OK);
 	CHECK(!ask(guard, start, WORDS("user=ann")).verdict.allowed);
 	end_guard(guard, table);
@@ -194,7 +194,7 @@ static void one_limit_by_call(void)
 	end_guard(guard, table);
 }
 
-/* One with more limits than the table has room for. */
+/* The policy has more limits than the table has room for. */
 static void a_bad_policy_changes_nothing(void)
 {
 	static char text[64 * TABLE_LIMITS] = "limits:\n  - {name: a, limit: 1/min}\n";
@@ -231,13 +231,13 @@ static void *decide(void *crowd_)
 
 		atomic_fetch_add(&crowd->admitted, answer.verdict.allowed);
 		atomic_fetch_add(&crowd->asked, 1);
-		/* Both policies have two limits; half of one and half of the other would show. */
+		/* Both policies have two limits. A mix of them would have one or three. */
 		atomic_fetch_add(&crowd->wrong, answer.limits != 2);
 	}
 	return NULL;
 }
 
-/* The burst is the same in both, so whatever the order, no more than that many are admitted at one instant. */
+/* Both policies have the same burst, so no more than 500 requests are allowed at one time, in any order. */
 static void swapped_under_load(void)
 {
 	static const char *const texts[] = { "limits:\n"
@@ -270,7 +270,7 @@ static void swapped_under_load(void)
 	end_guard(crowd.guard, table);
 }
 
-/* Where there are very many limits, what is looked at lies on cards; that changes no answer. */
+/* Large policies have a rule cache, which must not change any reply. */
 static void limits_on_cards_decide_alike(void)
 {
 	static const char text[] =
@@ -311,8 +311,8 @@ static void limits_on_cards_decide_alike(void)
 		end_guard(guards[k], tables[k]);
 }
 
-/* Names of plans come from keys and values, which may have control characters. A table does not take those: they are replaced, and a hash
- * tells the plans apart. */
+/* Names of plans contain keys and values, which may have control characters. A table does not accept those, so they are
+ * replaced, and a hash keeps the names distinct. */
 static void values_with_control_characters(void)
 {
 	static const char own[] = "limits:\n"
@@ -327,7 +327,7 @@ static void values_with_control_characters(void)
 				    "    rate_limit: {unit: second, requests_per_unit: 1}\n"
 				    "  - key: \"x\\x9by\"\n"
 				    "    rate_limit: {unit: second, requests_per_unit: 2}\n";
-	/* Of Weir's own format, the first plan is the limit itself. */
+	/* In Weir's own format, the first plan is the limit itself. */
 	const uint32_t firsts[] = { 1, 0 };
 
 	for (size_t i = 0; i < 2; i++) {

@@ -1,4 +1,4 @@
-/* guards.h: guards over a policy and a table of their own. */
+/* guards.h: guards with their own policy and table. */
 #ifndef WEIR_TESTS_GUARDS_H
 #define WEIR_TESTS_GUARDS_H
 
@@ -10,7 +10,7 @@
 
 enum { TABLE_LIMITS = 128 };
 
-/* The policy is the guard's, and must have been read without a fault; the table is made at `start`. */
+/* Makes a guard that owns the policy, which must be valid, and a table that is made at `start`. */
 static inline struct weir_guard *guard_over(struct weir_policy *policy, weir_ns start, struct weir_table **ret_table)
 {
 	const struct weir_table_options options = { .size_bytes = weir_table_size(10000, TABLE_LIMITS) + (1 << 20),

@@ -1,4 +1,4 @@
-/* keyed_policies.h: a policy of each form, with keys of all kinds, for those who look at keys. */
+/* keyed_policies.h: a policy in Weir's format and one in Envoy's, with all kinds of keys, for tests of keys. */
 #ifndef WEIR_TESTS_KEYED_POLICIES_H
 #define WEIR_TESTS_KEYED_POLICIES_H
 

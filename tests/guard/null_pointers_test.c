@@ -1,5 +1,5 @@
-/* null_pointers_test.c: every public function that takes a message, or reads a policy, returns WEIR_ERR_NULL for each pointer that must
- * not be NULL, and the message names it. argument_test.c has those of the core. */
+/* null_pointers_test.c: every public function that takes a message or reads a policy returns WEIR_ERR_NULL for each
+ * pointer that must not be NULL, and its message names the pointer. argument_test.c tests those of the core. */
 #include <weir/guard.h>
 #include <weir/limiter.h>
 #include <weir/queue.h>
@@ -12,7 +12,7 @@
 
 static struct weir_message why;
 
-/* The call as text begins with the name of the function. */
+/* The function's name begins the text of the call. */
 static void check_null(const char *call, int error, const char *argument)
 {
 	char expected[120];
@@ -159,7 +159,7 @@ static void limits_in_redis(void)
 	NULL_IS_REFUSED("redis", weir_redis_change_limit(NULL, added, &limit, &why));
 	NULL_IS_REFUSED("limit", weir_redis_change_limit(redis, NULL, &limit, &why));
 	NULL_IS_REFUSED("to", weir_redis_change_limit(redis, added, NULL, &why));
-	/* Names, as in a table, and without a colon. */
+	/* Names have the rules of a table's, and no colon. */
 	CHECK_EQ(weir_redis_add_limit_text(redis, "a\nb", "1/s", &added, &why), WEIR_ERR_LIMIT);
 	CHECK_TEXT(why.text, "a limit named \"a?b\": at 1: a name must not contain control characters");
 	CHECK_EQ(weir_redis_add_limit_text(redis, "a:b", "1/s", &added, &why), WEIR_ERR_LIMIT);
@@ -175,7 +175,7 @@ static void ignore(void *context, int error, const struct weir_guard_answer *ans
 	(void)answer;
 }
 
-/* A guard frees the policy that it is given, also here: the address sanitizer would see one that is left. */
+/* A guard frees its policy also on failure; the address sanitizer would report a leak. */
 static void guards(void)
 {
 	static struct weir_guard_status status;

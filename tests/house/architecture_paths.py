@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""ARCHITECTURE.md fits a map, and every path that it, CONTRIBUTING.md, SECURITY.md and docs/internals/*.md name exists. Files
-in src or tests name each page of docs/internals.
+"""ARCHITECTURE.md is short and has a section "Where is...?". Every path in it, CONTRIBUTING.md, SECURITY.md and
+docs/internals/*.md exists. A file in src or tests names each page of docs/internals.
 
     architecture_paths.py [ROOT]
 
-A path is a text in backticks, of a command its first word, that begins with a folder of the repository or is a file name with an
-extension of SUFFIXES. A path with a folder is relative to the root; `*` must match something. A file name alone must be the name
-of some file. The target of a link is relative to its page. Lines of ``` blocks have paths without backticks, which begin with a
-folder, too."""
+A path is a text in backticks (of a command, its first word) that begins with a folder of the repository or is a file
+name with an extension of SUFFIXES. A path with a folder is relative to the root; `*` must match something. A file name
+alone must be the name of some file. The target of a link is relative to its page. In ``` blocks, words that begin with
+a folder are paths, too."""
 
 import re
 import sys
@@ -27,7 +27,7 @@ def pages(root):
 
 
 def words(text):
-    """(number, word) of all that may be a path."""
+    """(line number, word) of all words that may be a path."""
     is_block = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("```"):
@@ -37,7 +37,7 @@ def words(text):
 
 
 def exists(root, names, word):
-    """None: the word is not a path."""
+    """Whether the path exists. None: the word is not a path."""
     path = PATH.fullmatch(word)
     if path:
         return any(root.glob(path[1].rstrip("/"))) if "*" in path[1] else (root / path[1]).exists()
@@ -47,7 +47,7 @@ def exists(root, names, word):
 
 
 def faults_of(root, page, names):
-    """What is wrong with a page, and how many paths it names."""
+    """The faults of a page, and how many paths it names."""
     text, faults, checked = page.read_text(encoding="utf-8"), [], 0
     name = page.relative_to(root)
     for number, word in words(text):
@@ -71,7 +71,7 @@ def faults_of_map(root):
 
 
 def faults_of_links(root):
-    """Each page of docs/internals is named by a file that it is about."""
+    """A source, test or meson.build must name each page of docs/internals."""
     files = [file for folder in ("src", "tests") for ending in ("*.[ch]", "meson.build") for file in (root / folder).rglob(ending)]
     sources = "\n".join(file.read_text(encoding="utf-8") for file in files)
     for page in sorted((root / "docs/internals").glob("*.md")):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Benches leave docs alone unless they are told --write: a clean clone is clean after each of them.
+"""Benchmarks do not change docs without --write, so a clean clone stays clean.
 
     benches.py [--run]
 
-Reads the source of every bench: only harness.write_plots, and all.py with its own --write, may name a place in docs to write to.
---run also runs two that draw, as smoke tests."""
+Reads the source of every benchmark: only harness.write_plots, and all.py with its own --write, may name an output in
+docs. --run also runs two that draw plots, as smoke tests."""
 
 import re
 import subprocess

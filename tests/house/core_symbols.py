@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""The core, and the codecs, need nothing but mem*, strlen and libgcc's 128-bit arithmetic.
+"""The core and the codecs need no functions but mem*, strlen and libgcc's 128-bit arithmetic.
 
     core_symbols.py LIBRARY.a...
 
-What it does not need it cannot call: no clock, no lock, no allocation, no input or output. For plain builds only:
-sanitizers and coverage add symbols of their own. A hardened build adds those that end the process when memory is overrun."""
+So they cannot read a clock, lock, allocate or do I/O. Only for plain builds: sanitizers and coverage add symbols of
+their own. A hardened build adds the functions that end the process on a memory overrun."""
 
 import subprocess
 import sys
 
 ALLOWED = {
     "memchr", "memcmp", "memcpy", "memmove", "memset", "strlen",
-    "_GLOBAL_OFFSET_TABLE_",  # the linker's, for position-independent code
+    "_GLOBAL_OFFSET_TABLE_",  # of the linker, for position-independent code
     "__stack_chk_fail", "__memcpy_chk", "__memmove_chk", "__memset_chk",
     "__udivti3", "__umodti3", "__udivmodti4", "__multi3", "__divti3", "__modti3",
 }

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Every source has a test: tests/FOLDER/NAME_test.c for src/FOLDER/NAME.c, or a test that names it in its head.
+"""Every source has a test: tests/FOLDER/NAME_test.c for src/FOLDER/NAME.c, or a test that names it.
 
     covered.py [ROOT]
 
-A test that covers sources with other names than its own has a comment "Covers: src/a.c, src/b.c" near its beginning."""
+A test that covers sources with other names has a comment "Covers: src/a.c, src/b.c" near its beginning."""
 
 import re
 import sys
 from pathlib import Path
 
-HEAD = 6000  # bytes of a test in which the comment is
+HEAD = 6000  # bytes of a test in which the comment must be
 COVERS = re.compile(r"Covers: ((?:src/[\w/]+\.c[,\s*#/]*)+)")
 SOURCE = re.compile(r"src/[\w/]+\.c")
 

@@ -1,36 +1,38 @@
 #!/usr/bin/env python3
-"""Runs what the documentation shows and compares what comes out.
+"""Runs what the documentation shows and compares the output.
 
     docs.py BUILD_DIR LIBRARY.a [--all] [PAGE_OR_FOLDER...]
 
 Without PAGE_OR_FOLDER, the pages are README.md and all of docs.
 
-A page is read as a person at a terminal would follow it. Each page has one shell, which starts in a directory that looks like the
-repository root, with BUILD_DIR first on PATH. A page also has a network of its own, where the kernel permits that: so pages show ports as they are, and two at once
-do not meet. What a page started is stopped when it ends.
+The test follows a page as a person at a terminal would. Each page has one shell. It starts in a directory that looks
+like the repository root, with BUILD_DIR first on PATH. A page also has its own network namespace if the kernel permits
+that, so pages can show fixed ports and run in parallel. What a page started is stopped when the page ends.
 
-```console blocks: each line `$ COMMAND` is run by the page's shell and must print exactly the lines that follow it, standard
-error included. A line `...` stands for any lines, and `...` within a line for any characters. A command goes on
-in lines that begin with `> `, and after a backslash at the end of a line. `# not run` at the end of a command means that.
+```console blocks: the page's shell runs each line `$ COMMAND`, which must print exactly the lines that follow it,
+standard error included. A line `...` stands for any lines, and `...` within a line for any characters. A command
+continues in lines that begin with `> `, and after a backslash at the end of a line. A command that ends in `# not run`
+is not run.
 
-```console blocks after a line <!-- terminal: NAME --> are another terminal: its last command keeps running, and the page goes on as soon as
-it has printed the lines shown. The next block of the same NAME, and an empty comment <!-- stop: NAME -->, interrupts it first.
+```console blocks after a line <!-- terminal: NAME --> are another terminal. Its last command keeps running, and the
+page continues as soon as that has printed the lines shown. The next block of the same NAME, and a comment <!-- stop:
+NAME -->, interrupts it first.
 
 <!-- setup
 COMMANDS
---> is run by the page's shell and not shown to the reader. It must succeed and print nothing.
+--> is run by the page's shell and hidden from the reader. It must succeed and print nothing.
 
-```c blocks after a line <!-- compile: NAME --> are compiled against include/ and LIBRARY.a, and run if they have a main, which must
-succeed. The block after <!-- output: NAME --> is what it prints, to the same rule.
+```c blocks after a line <!-- compile: NAME --> are compiled against include/ and LIBRARY.a. A block with a main is also
+run and must succeed. The block after <!-- output: NAME --> is its output, compared by the same rules.
 
-```python blocks after a line <!-- run: NAME --> are run, and compared in the same way. They, and all commands, find
-the Python package and the shared library that lies next to LIBRARY.a.
+```python blocks after a line <!-- run: NAME --> are run and compared in the same way. They, and all commands, find the
+Python package and the shared library next to LIBRARY.a.
 
-<!-- needs: COMMAND --> ends the page here if COMMAND fails in the page's shell: the rest needs a program that Debian does not
-have, or root. The output names the page. With --all, such a page is a fault.
+<!-- needs: COMMAND --> ends the page here if COMMAND fails in the page's shell: the rest needs root or a program that
+Debian does not package. The output names the page. With --all, such a page is a fault.
 
-A block after <!-- file: PATH --> is that file of the repository, from its first line to its last. A block after <!-- save: NAME -->
-is written to NAME in the directory of the page's shell."""
+A block after <!-- file: PATH --> must equal that file of the repository. A block after <!-- save: NAME --> is written
+to NAME in the directory of the page's shell."""
 
 import ctypes
 import fcntl
@@ -50,9 +52,9 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 180  # go run takes a minute or more if nothing is in its cache
+TIMEOUT_S = 180  # go run takes a minute or more with an empty cache
 NOT_RUN = "# not run"
-SHARED, SHARED_HERE = "guide-shop", f"guide-shop-{os.getpid()}"  # shared memory has no network of its own
+SHARED, SHARED_HERE = "guide-shop", f"guide-shop-{os.getpid()}"  # shared memory is not part of the network namespace
 MARK = re.compile(r"<!--\s*(compile|run|output|file|save|terminal|stop):\s*(\S+)\s*-->\s*$")
 NEEDS = re.compile(r"<!--\s*needs:\s*(.+?)\s*-->\s*$")
 FENCE = re.compile(r"\s*(`{3,}|~{3,})\s*(\w*)")
@@ -114,7 +116,8 @@ def line_matches(wanted, got):
 
 
 def reached(wanted, got):
-    """How many lines of got the lines of wanted can match. A line `...` in wanted stands for any number of lines."""
+    """How many lines of `got` the lines of `wanted` can match. A line `...` in `wanted` stands for any number of
+    lines."""
     reach = {0}
     for line in wanted:
         if line.strip() == "...":
@@ -148,7 +151,7 @@ def compare(where, what, wanted, output):
 
 
 def execute(command, where, what, environment):
-    """(output, exit status, faults) of a program"""
+    """(output, exit status, faults) of a program."""
     try:
         result = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, timeout=TIMEOUT_S, text=True, errors="replace", check=False)
@@ -172,7 +175,7 @@ class Shell:
                                         stderr=subprocess.STDOUT, start_new_session=True)
 
     def run(self, command, where):
-        """(output, exit status, faults) of a command"""
+        """(output, exit status, faults) of a command."""
         line = f"eval {shlex.quote(in_this_run(command))} </dev/null\nprintf '\\n{self.END} %d\\n' $?\n"
         self.process.stdin.write(line.encode())
         self.process.stdin.flush()
@@ -234,7 +237,7 @@ class Shell:
 
 
 def console(block):
-    """(offset, command, lines that follow) of each command in a console block."""
+    """(offset, command, expected lines) of each command in a console block."""
     commands = []
     for offset, line in enumerate(block.lines):
         if commands and commands[-1][1].endswith("\\") and not commands[-1][2]:
@@ -305,7 +308,7 @@ def compare_file(block):
 
 
 def judge(block, outputs, output, status):
-    """What is wrong with what a program has printed, and how it ended."""
+    """The faults in a program's output and exit status."""
     name = block.mark[1]
     if status:
         return [f"{block.at()}: {name}: ended with status {status}\n{output}"]
@@ -315,7 +318,7 @@ def judge(block, outputs, output, status):
 
 
 def own_network():
-    """Gives this process a loopback interface of its own, if the kernel permits it."""
+    """Gives this process its own loopback interface, if the kernel permits that."""
     new_user, new_network, up = 0x10000000, 0x40000000, 1
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(new_network) and libc.unshare(new_user | new_network):
@@ -391,7 +394,7 @@ def main(build, library, *places, is_whole=False):
     environment = dict(os.environ, PATH=f"{Path(build).resolve()}:{os.environ['PATH']}", LC_ALL="C.UTF-8",
                        PYTHONPATH=str(ROOT / "bindings/python"), PYTHONDONTWRITEBYTECODE="1",
                        WEIR_LIBRARY=str(library.with_suffix(".so")))
-    # As at a terminal: curl draws no progress meter, and weir is not told of the library that Python loads.
+    # As at a terminal: curl draws no progress meter, and weir does not get the library path that Python needs.
     environment["BASH_FUNC_curl%%"] = '() { command curl --no-progress-meter "$@"; }'
     environment["BASH_FUNC_weir%%"] = '() { env -u WEIR_LIBRARY weir "$@"; }'
     own_network()

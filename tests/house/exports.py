@@ -3,9 +3,9 @@
 
     exports.py LIBRARY.so...
 
-Exported by one of them are exactly the WEIR_API functions of include/weir, each named weir_ (not weir__, which is shared inside the
-library only), each with the version below. What one of the libraries needs of another beyond that has a version that
-says it is private."""
+The libraries export exactly the WEIR_API functions of include/weir, each by one of them and with the version below.
+Their names begin with weir_, not weir__, which marks internal functions. Other symbols that one of the libraries needs
+from another have a private version."""
 
 import re
 import subprocess
@@ -30,7 +30,7 @@ def declared(root):
 
 
 def exported(library):
-    """(name, version) of every symbol that the library defines for others."""
+    """(name, version) of every symbol that the library exports."""
     listing = subprocess.run(["nm", "--dynamic", "--defined-only", "--with-symbol-versions", library],
                              capture_output=True, text=True, check=True)
     for line in listing.stdout.splitlines():
@@ -42,7 +42,7 @@ def exported(library):
 
 
 def needed(library):
-    """Names of what it takes from others."""
+    """Names of the symbols that the library imports."""
     listing = subprocess.run(["nm", "--dynamic", "--undefined-only", library], capture_output=True, text=True, check=True)
     return {line.split()[-1].partition("@")[0] for line in listing.stdout.splitlines()}
 

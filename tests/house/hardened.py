@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The program and the libraries are built to make an attacker's work hard, as their ELF files say.
+"""The program and the libraries are hardened, as their ELF files show.
 
     hardened.py BUILD PROGRAM LIBRARY.so...
 
-Position independent; relocations read-only from the start (full RELRO); no memory both writable and executable; stack protector;
-checked functions of libc (_FORTIFY_SOURCE); on x86-64, marked targets of indirect calls. (The note that says so of the whole file
-is left out by the linker, since Debian's startup files do not have it.)
-What leaves no mark in the file is looked up in the commands of the build. A program without all that must be found out."""
+Checks for: position independence; full RELRO; no memory that is both writable and executable; stack protector; checked
+libc functions (_FORTIFY_SOURCE); on x86-64, marked targets of indirect calls. (The linker omits the ELF note for the
+whole file, because Debian's startup files do not have it.) Options that leave no mark in the file are looked up in the
+build commands. The test also builds a program without hardening, and must report it."""
 
 import json
 import platform
@@ -48,7 +48,7 @@ def faults_of(file, is_program):
 
 
 def faults_of_commands(build):
-    """Each of our sources is compiled with all of FLAGS."""
+    """All our sources are compiled with all of FLAGS."""
     found = []
     for command in json.loads((Path(build) / "compile_commands.json").read_text(encoding="utf-8")):
         missing = [flag for flag in FLAGS if flag not in command["command"].split()]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What no tracked file may hold: marks of unfinished work, and paths of somebody's machine. And no file in src/ is
-longer than a reader can hold.
+"""No tracked file has marks of unfinished work or paths of a developer's machine, and no file in src/ is too long to
+read.
 
     hygiene.py [ROOT]"""
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 LINES_MAX = 1000
 
-# Written so that they do not match themselves.
+# Written so that the patterns do not match this file.
 PATTERNS = [
     (re.compile(r"\b(?:TO" r"DO|FIX" r"ME|X" r"XX)\b"), "a mark of unfinished work; finish it, or leave it out"),
     (re.compile(r"(?<![\w./~$})*-])/(?:work|root|(?:home|Users)/\w+)(?![\w.-])"), "a path of one machine"),
@@ -31,7 +31,7 @@ def main(root):
         try:
             lines = file.read_text(encoding="utf-8").splitlines()
         except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
-            continue  # binary, deleted and not yet committed, or a link to a directory
+            continue  # binary, deleted but not committed, or a link to a directory
         checked += 1
         for number, line in enumerate(lines, 1):
             for pattern, reason in PATTERNS:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Who may include whom, and that no header includes itself through others.
+"""Which folder may include which, and that no header includes itself through others.
 
     include_rules.py [ROOT]            check
     include_rules.py --table           print the table of ARCHITECTURE.md
 
-Inside src/ an include of ours is written "folder/file.h"; public headers are <weir/file.h>. FOLDERS below is the whole rule.
-A folder may always include itself. The order of FOLDERS is the order of the floors: a folder may include only folders above it
-in the table, so the graph of folders has no cycle."""
+Inside src/ an include of ours is written "folder/file.h"; public headers are <weir/file.h>. FOLDERS below has all the
+rules. A folder may always include itself. Otherwise it may include only folders above it in FOLDERS, so the graph of
+folders has no cycle."""
 
 import re
 import sys
@@ -35,10 +35,10 @@ FOLDERS = {
 }
 MAY = {folder: set(may.split()) for folder, (may, _, _) in FOLDERS.items()}
 
-# The public headers that core implements; the others are the shell's. Other folders may include any.
+# The public headers that core implements. Other folders may include all of them.
 CORE_PUBLIC = {"types.h", "limit.h", "verdict.h", "plan.h", "step.h"}
 
-# What only folders that may call the kernel include. <time.h> is not among them: it has struct tm, too.
+# Headers that only folders with kernel access include. <time.h> is not among them, because it also has struct tm.
 KERNEL = re.compile(r"(sys/(?!types\.h).*|unistd|fcntl|poll|signal|termios|dirent|netdb|netinet/.*|linux/.*|spawn|sched)(\.h)?")
 
 INCLUDE = re.compile(r'\s*#\s*include\s+([<"])([^>"]+)[>"]')
@@ -56,7 +56,7 @@ def folder_of(path):
 
 
 def fault_in_folder(folder, quoted, path):
-    """What is wrong with one include of a file in src/folder/, or None."""
+    """What is wrong with one include in a file of src/folder/, or None."""
     first, slash, rest = path.partition("/")
     if first == "weir" and slash:
         if quoted:
@@ -88,7 +88,7 @@ def sources(directory):
 
 
 def cycle_among(graph):
-    """Headers that lead back to the first of them, or nothing."""
+    """Headers that form a cycle, or nothing."""
     done = set()
 
     def walk(header, path):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What `meson install` installs is enough for a program: by pkg-config, against the shared and the static libraries, with limits
-in the program, with limits in Redis, and with a policy in front of them.
-libweir alone builds and installs where none of the libraries of the server is found.
+"""`meson install` installs all that a program needs. Programs build by pkg-config, against the shared and the static
+libraries, with limits in the program, with limits in Redis, and with a policy. libweir alone builds and installs where
+the server's libraries are missing.
 
     install.py BUILD_DIR"""
 
@@ -93,14 +93,15 @@ def option(build, name):
 
 
 def check_charts(program, build):
-    """The page that is installed has charts, unless the build was told that there is no uPlot. Its licence names its author."""
+    """The installed page has charts, unless the build was configured without uPlot. The test looks for the
+    author's name in uPlot's licence."""
     folder = option(build, "uplot") or Path(__file__).resolve().parents[2] / "build/page/node_modules/uplot"
     if Path(folder).is_dir() and b"Leon Sorokin" not in program.read_bytes():
         sys.exit("the page of the program that was installed has no charts")
 
 
 def check_library_alone(root):
-    """-Dserver=false builds and installs libweir with none of the server's libraries: pkg-config finds nothing."""
+    """-Dserver=false builds and installs libweir although pkg-config finds none of the server's libraries."""
     source = Path(__file__).resolve().parents[2]
     hidden = os.environ | {"PKG_CONFIG_LIBDIR": "/nonexistent", "PKG_CONFIG_PATH": ""}
     build, place = root / "library", root / "installed"
@@ -125,7 +126,7 @@ def check_library_alone(root):
         sys.exit(f"a program with libweir alone answered {answer!r}")
 
 
-# name, source, packages of pkg-config, how its output begins
+# name, source, packages of pkg-config, beginning of the output
 PROGRAMS = [
     ("program", PROGRAM, ["weir"], "1 0\n"),
     ("in_redis", IN_REDIS, ["weir-redis"], "the store cannot be reached"),
@@ -134,7 +135,7 @@ PROGRAMS = [
 
 
 def check(root, pkgconfig, name, packages, is_static, expected):
-    """Static is wholly static: with libc, libyaml and OpenSSL."""
+    """Static programs also link libc, libyaml and OpenSSL statically."""
     env = os.environ | {"PKG_CONFIG_PATH": str(pkgconfig), "PKG_CONFIG_SYSROOT_DIR": str(root)}
     flags = run(["pkg-config", "--cflags", "--libs", *(["--static"] if is_static else []), *packages], env=env).split()
     run(["cc", "-Wall", "-Werror", root / f"{name}.c", "-o", root / name, *(["-static"] if is_static else []), *flags])

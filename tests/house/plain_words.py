@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Counts the worst habits of the prose in src, include, docs and page: the number may only fall.
+"""Counts hard-to-read phrases in src, include, docs and page. Their number may only fall.
 
     plain_words.py [ROOT]
 
-"whoever", "nobody", "that of", "is no", "so many" and "so long" hide who does what. MOST is how many there are: a change that
-adds one fails, and a change that removes one lowers MOST."""
+"whoever", "nobody", "that of", "is no", "so many" and "so long" hide who does what. MOST is the current number: a
+change that adds one fails, and a change that removes one must lower MOST."""
 
 import re
 import sys
@@ -19,7 +19,7 @@ def main(root):
     found = []
     for folder in ("src", "include", "docs", "page"):
         for file in sorted((root / folder).rglob("*")):
-            if file.suffix in ENDINGS and file.parent != root / "docs" / "reference" / "c":  # made from include
+            if file.suffix in ENDINGS and file.parent != root / "docs" / "reference" / "c":  # generated from include
                 text = file.read_text(encoding="utf-8")
                 found += [f"{file.relative_to(root)}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]}"
                           for match in HABITS.finditer(text)]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Every public header compiles alone, and twice, as C11 and as C++, without a warning.
+"""Every public header compiles alone, and included twice, as C11 and as C++, without a warning.
 
     public_headers.py [ROOT]
 
-gcc and g++ must be there; clang and clang++ are asked too where they are."""
+gcc and g++ are required; clang and clang++ are used if they are installed."""
 
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ from pathlib import Path
 
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wpedantic", "-Werror"]
 COMPILERS = [
-    # command, language, must be there
+    # command, language, required
     (["gcc", "-std=c11", "-Wstrict-prototypes"], "c", True),
     (["g++", "-std=c++11"], "c++", True),
     (["g++", "-std=c++20"], "c++", True),

@@ -3,8 +3,8 @@
 
     registered.py LISTED...
 
-LISTED are the files that the build names: absolute, or relative to the repository or to tests/. Run when the build is
-configured, so that a forgotten test cannot pass by not running."""
+LISTED are the files that the build names: absolute, or relative to the repository or to tests/. Meson runs this when it
+configures a build, so that a forgotten test is noticed."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def resolve(name):
-    """The file that a name stands for, or None."""
+    """The file of a listed name, or None."""
     for base in (ROOT, ROOT / "tests"):
         if (base / name).is_file():
             return (base / name).resolve()

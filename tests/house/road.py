@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The walks of docs/internals/road.md go through files that exist, by functions that these define, and through no file twice.
+"""The walks of docs/internals/road.md name existing files and functions that those files define, and no file twice.
 
     road.py [ROOT]"""
 
@@ -12,7 +12,7 @@ WALKS_LEAST = 3
 
 
 def defines(text, function):
-    """A definition: its name begins a list of parameters whose body follows."""
+    """Whether the text has a definition: the name, a list of parameters and a body."""
     return re.search(rf"\b{function}\([^;{{]*\)\n\{{", text) is not None
 
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""The tables of commands, routes, errors and metrics in docs/ are made from the source, and every error is in the list of errors.
+"""The tables of commands, routes, errors and metrics in docs/ are generated from the source, and the list of errors is
+complete.
 
     serve_reference.py PROGRAM            reports stale pages
     serve_reference.py PROGRAM --write    writes the tables into the pages
 
-PROGRAM is build/tests/serve_reference, which prints the tables. A page may have any of them, and a table may be on two pages."""
+PROGRAM is build/tests/serve_reference, which prints the tables. A page may have several tables, and a table may be on
+two pages."""
 
 import re
 import subprocess
@@ -12,9 +14,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TABLES = ("commands", "roles", "errors", "routes", "refusals", "metrics", "library")  # in the order of printing
+TABLES = ("commands", "roles", "errors", "routes", "refusals", "metrics", "library")  # in the order in which PROGRAM prints them
 BETWEEN = re.compile(r"(<!-- (\w+): made from .*? -->\n\n)(.*?)(\n\n<!-- end -->)", re.DOTALL)
-# An error that is written where it is said, instead of in src/engine/errors.h.
+# An error text outside src/engine/errors.h.
 LOOSE = re.compile(r'weir__resp_write_error\s*\([^;]*?"[A-Z][a-zA-Z]* ', re.DOTALL)
 
 

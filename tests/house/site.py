@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The documents hang together: as Markdown on a forge, and as the site that mkdocs builds of docs/.
+"""Links between the documents work: in Markdown on a forge, and in the site that mkdocs builds from docs/.
 
     site.py PLACE
 
-PLACE is where the site is built. On a forge, each link leads to a file, and its anchor to a heading. Each page of docs/ is in the
-navigation. The site builds without a warning, each link in it leads somewhere, a browser loads nothing from elsewhere, and search finds
-each page by its title."""
+PLACE is where the site is built. On a forge, each link leads to a file, and its anchor to a heading. The navigation has
+each page of docs/. The site builds without a warning, each of its links leads somewhere, a browser loads nothing from
+other servers, and the search index has each page's title."""
 
 import html.parser
 import json
@@ -35,7 +35,7 @@ def pages():
 
 
 def prose(name):
-    """(number, line) outside of fenced blocks and comments."""
+    """(number, line) outside fenced blocks and comments."""
     fence = None
     comment = False
     for number, line in enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1):

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""A project with this tree as a Meson subproject builds and runs programs by dependency('weir'), dependency('weir-policy') and
-dependency('weir-redis'), against the shared and the static libraries. Neither the server nor tests are built for it.
+"""A project with Weir as a Meson subproject builds and runs programs with dependency('weir'), dependency('weir-policy')
+and dependency('weir-redis'), against the shared and the static libraries. The build includes neither the server nor the
+tests.
 
     subproject.py FOLDER
 
-FOLDER keeps the project between runs, so that only what has changed is compiled again."""
+FOLDER keeps the project between runs, so that only changed files are compiled again."""
 
 import subprocess
 import sys
@@ -86,7 +87,7 @@ def run(*command):
 
 
 def write(path, text):
-    """Leaves an unchanged file as it is, with its time."""
+    """Writes the file only if its text changed, to keep its timestamp."""
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
 

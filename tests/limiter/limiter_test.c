@@ -1,5 +1,5 @@
-/* limiter_test.c: one limiter, one thread: its memory, its changes, its reservations. What it decides is in the
- * vectors; what many threads may do to it is in limiter_threads_test.c. */
+/* limiter_test.c: a limiter on one thread: its memory, changes and reservations. The vectors test its verdicts,
+ * limiter_threads_test.c its use by many threads. */
 #include <weir/limiter.h>
 
 #include <stdlib.h>
@@ -117,7 +117,7 @@ static void changes_keep_what_was_used(void)
 	free(limiter);
 }
 
-/* Limits near 2^64 are decided under the lock; a limiter may come and go between the two ways, any number of times. */
+/* Limits near 2^64 are decided under a lock. A limiter can switch between both ways of deciding any number of times. */
 static void changes_across_the_two_ways_of_deciding(void)
 {
 	static const char *const pairs[][2] = {
@@ -208,7 +208,7 @@ static void debt_survives_time_and_changes(void)
 	}
 }
 
-/* 1 a second, 3 places: a departure each second. */
+/* 1 a second, 3 places: one departure per second. */
 static void departures_are_reserved(void)
 {
 	struct weir_limiter *const limiter = limiter_of("1/s leaky queue 3", 0);
@@ -225,7 +225,7 @@ static void departures_are_reserved(void)
 	CHECK(v.allowed && v.delay == S(2));
 	CHECK_EQ(weir_limiter_reserve(limiter, S(10), 1, WEIR_NEVER, &first, &v), WEIR_OK);
 	CHECK(!v.allowed && v.delay == 0 && v.retry_after == S(1)); /* full */
-	CHECK_EQ(weir_limiter_cancel(limiter, S(10), &second), 0);  /* the third was built upon it */
+	CHECK_EQ(weir_limiter_cancel(limiter, S(10), &second), 0);  /* the third was reserved after it */
 	CHECK_EQ(weir_limiter_cancel(limiter, S(10), &third), 1);
 	CHECK_EQ(weir_limiter_cancel(limiter, S(10), &third), 0);
 	CHECK_EQ(weir_limiter_take(limiter, S(10), 1).delay, S(2));

@@ -1,5 +1,5 @@
-/* limiter_threads_test.c: eight threads on one limiter. Time is injected: in each round all threads ask at the same
- * instant until they are denied, and together must have been admitted exactly what one thread would have been. */
+/* limiter_threads_test.c: eight threads on one limiter. Time is an argument: in each round all threads send requests at
+ * the same instant until they are denied. Together they must be allowed exactly what one thread would be. */
 #include <weir/weir.h>
 
 #include <pthread.h>
@@ -38,7 +38,7 @@ struct shared {
 	_Atomic weir_ns now;
 	_Atomic uint64_t admitted;
 	_Atomic bool stop;
-	uint64_t enough; /* a thread asks for no more than this in a round */
+	uint64_t enough; /* a thread stops at this many in a round */
 };
 
 static void *ask_in_rounds(void *shared_)
@@ -71,7 +71,7 @@ static uint64_t admitted_serially(struct weir_limiter *limiter, weir_ns now, uin
 	uint64_t admitted = 0;
 	unsigned denied = 0;
 
-	while (admitted < enough && denied < THREADS * DENIALS) { /* as many denials, where they count */
+	while (admitted < enough && denied < THREADS * DENIALS) { /* as many denials as there: they may count */
 		if (weir_limiter_allow(limiter, now, 1))
 			admitted++;
 		else
@@ -108,7 +108,7 @@ static void threads_are_admitted_what_one_would_be(void)
 	}
 }
 
-/* Each thread has a clock of its own, a little off; together they are admitted no more than burst + rate * time. */
+/* Each thread's clock is a little off. Together they are allowed no more than burst + rate * time. */
 static void *ask_with_own_clock(void *shared_)
 {
 	static _Atomic uint64_t seed = 1;
@@ -141,9 +141,9 @@ static void clocks_that_differ_admit_nothing_extra(void)
 	free(shared.limiter);
 }
 
-/* While the limit changes between two, also from the slot to the lock and back, no decision mixes them: at one instant,
- * at most the larger burst is ever admitted, and all that was admitted is still missing in the end. Buckets keep their
- * burst: to lower it cuts what was used. */
+/* The limit changes between two, also between the lock-free state and the lock. No decision may mix them: at one
+ * instant, no more than the larger burst is allowed, and the usage in the end includes every allowed request. The
+ * bursts of buckets are equal, because a lower burst would cut the usage. */
 static void *ask_while_it_changes(void *shared_)
 {
 	struct shared *shared = shared_;
@@ -185,7 +185,7 @@ static void changes_under_load_lose_nothing(void)
 		tokens = weir_limiter_tokens(shared.limiter, S(1000));
 		CHECK(atomic_load(&shared.admitted) <= most);
 		CHECK(tokens <= most - atomic_load(&shared.admitted));
-		/* Changes of a rate round up what was used, each by next to nothing. */
+		/* Each change of a rate rounds the usage up by a tiny amount. */
 		CHECK(most - atomic_load(&shared.admitted) - tokens <= (i < 2));
 		free(shared.limiter);
 	}

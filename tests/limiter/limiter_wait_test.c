@@ -1,5 +1,5 @@
-/* limiter_wait_test.c: waiting for a limiter. No test measures how long anything took: what must not wait would wait for
- * an hour, and the suite would end it. */
+/* limiter_wait_test.c: waiting for a limiter. No test measures time: a call that must not wait would wait for an hour,
+ * and the test would time out. */
 /* Covers: src/os/canceller.c */
 #include <weir/weir.h>
 
@@ -26,7 +26,7 @@ static void change(struct weir_limiter *limiter, const char *text)
 	CHECK_EQ(weir_limiter_change(limiter, weir_clock_now(), &limit, NULL), WEIR_OK);
 }
 
-/* A thread that waits, and how that ended. */
+/* A thread that waits, and its result. */
 struct wait {
 	struct weir_limiter *limiter;
 	uint64_t cost;
@@ -55,7 +55,7 @@ static size_t waiting(struct weir_limiter *limiter)
 	return n;
 }
 
-/* Returns when it waits. */
+/* Returns when the thread waits. */
 static void start(struct wait *wait)
 {
 	const size_t before = waiting(wait->limiter);
@@ -71,7 +71,7 @@ static int result_of(struct wait *wait)
 	return wait->result;
 }
 
-/* Windows that begin with the epoch are long ones, so that none ends meanwhile. */
+/* Windows aligned to the clock are long, so that none ends during the test. */
 static const char *const of_each_kind[] = { "1/hour",
 					    "1/hour refill interval",
 					    "1/hour leaky queue 1",
@@ -99,7 +99,7 @@ static void what_need_not_wait_does_not(void)
 		CHECK(weir_canceller_is_cancelled(&cancelled));
 		CHECK_EQ(weir_limiter_wait(limiter, 1, WEIR_NEVER, &cancelled), WEIR_ERR_CANCELLED);
 		CHECK_EQ(waiting(limiter), 0);
-		/* Nothing of all that was charged. */
+		/* None of these calls charged anything. */
 		CHECK(weir_limiter_peek(limiter, weir_clock_now(), 1).retry_after <=
 		      2 * weir_limiter_limit(limiter).period);
 		free(limiter);
@@ -155,14 +155,14 @@ static void buckets_serve_in_order(void)
 		last = waiter->act_at;
 	}
 	weir__lock_release(weir__limiter_lock(limiter));
-	change(limiter, "10000/s burst 1"); /* all are told anew, in the same order */
+	change(limiter, "10000/s burst 1"); /* all compute their waits again, in the same order */
 	for (size_t i = 0; i < crowd; i++)
 		CHECK_EQ(result_of(&waits[i]), WEIR_OK);
 	free(waits);
 	free(limiter);
 }
 
-/* In whatever order they are cancelled, nothing stays charged. */
+/* In any order of cancellation, nothing stays charged. */
 static void cancelled_waits_leave_no_debt(void)
 {
 	static const int orders[][3] = { { 0, 1, 2 }, { 2, 1, 0 }, { 1, 0, 2 }, { 1, 2, 0 } };
@@ -204,7 +204,7 @@ static void a_raised_limit_wakes(void)
 		{ "1/hour refill interval", "1/ms refill interval" },
 		{ "1/5000day fixed_window", "9/5000day fixed_window" },
 		{ "1/5000day sliding_counter", "9/5000day sliding_counter" },
-		{ "1/hour", "1000/s burst 18446744073709551615" }, /* decided in another way */
+		{ "1/hour", "1000/s burst 18446744073709551615" }, /* decided under a lock */
 	};
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
@@ -231,7 +231,7 @@ static void a_lowered_limit_ends_waits_that_have_become_vain(void)
 	start(&wait);
 	change(wait.limiter, "1/day burst 1");
 	CHECK_EQ(result_of(&wait), WEIR_ERR_NEVER);
-	/* What they had reserved was given back: a token a day is all that is missing. */
+	/* The reservations were given back: one token, a day's refill, is all that is missing. */
 	CHECK(weir_limiter_peek(wait.limiter, weir_clock_now(), 1).retry_after <= 24 * HOUR);
 	free(wait.limiter);
 }
@@ -263,11 +263,11 @@ static void signals_do_not_end_a_wait(void)
 	free(wait.limiter);
 }
 
-/* Waits of a few microseconds, cancelled and past their deadlines at every moment there is. If a wake-up were lost, a
- * wait for an hour would be left; if a cancelled wait kept or gave back too much, the sum would tell. */
+/* Waits of a few microseconds race with cancellations and deadlines. A lost wake-up would leave a wait of an hour; a
+ * cancelled wait that kept or gave back too much would change the sum. */
 struct racer {
 	struct weir_limiter *limiter;
-	struct weir_canceller *cancellers; /* one a round */
+	struct weir_canceller *cancellers; /* one per round */
 	pthread_barrier_t *barrier;
 	uint64_t admitted;
 	bool cancels;
@@ -318,7 +318,7 @@ static void no_wake_up_is_lost_in_races(void)
 			admitted += racers[t].admitted;
 		}
 		CHECK_EQ(waiting(limiter), 0);
-		if (i == 0) /* what was cancelled, or came too late, is charged no more */
+		if (i == 0) /* cancelled and late waits stay uncharged */
 			CHECK(weir_limiter_peek(limiter, weir_clock_now(), 1).retry_after <= HOUR);
 		CHECK(admitted <= limit.burst + (weir_clock_now() - begin) / (limit.period / limit.count));
 		pthread_barrier_destroy(&barrier);

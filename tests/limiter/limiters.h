@@ -1,4 +1,4 @@
-/* limiters.h: limiters for tests, from text. */
+/* limiters.h: makes limiters from text, for tests. */
 #ifndef WEIR_TESTS_STORE_LIMITERS_H
 #define WEIR_TESTS_STORE_LIMITERS_H
 
@@ -8,7 +8,7 @@
 
 #include <weir/weir.h>
 
-/* In memory of its own, to be freed, with room for so many bytes more than it needs. */
+/* Allocates `more` bytes beyond what the limiter needs. The caller frees it. */
 static inline struct weir_limiter *limiter_of(const char *text, size_t more)
 {
 	struct weir_message why = { 0, "no memory" };

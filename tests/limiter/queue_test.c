@@ -1,4 +1,4 @@
-/* queue_test.c: a FIFO queue that leaks. Its time is injected: no test sleeps for it. */
+/* queue_test.c: a FIFO queue with a leak rate. The clock is the test's own, so no test sleeps for it. */
 #include <weir/weir.h>
 
 #include <poll.h>
@@ -92,12 +92,12 @@ static void late_consumers_get_no_burst(void)
 	CHECK_EQ(weir_queue_try_pop(queue, &item, NULL), WEIR_OK);
 	CHECK_EQ(weir_queue_try_pop(queue, &item, &wait), WEIR_ERR_DEADLINE);
 	CHECK_EQ(wait, MS(100));
-	/* Late by less than one departure: the timetable stands. */
+	/* Late by less than one interval: the schedule stays. */
 	atomic_store(&time_now, START + MS(10199));
 	CHECK_EQ(weir_queue_try_pop(queue, &item, NULL), WEIR_OK);
 	CHECK_EQ(weir_queue_try_pop(queue, &item, &wait), WEIR_ERR_DEADLINE);
 	CHECK_EQ(wait, MS(1));
-	/* A clock an hour back is a new one. */
+	/* A clock that is an hour back counts as a new clock. */
 	atomic_store(&time_now, START - MS(3600000));
 	CHECK_EQ(weir_queue_try_pop(queue, &item, &wait), WEIR_ERR_DEADLINE);
 	CHECK_EQ(wait, MS(100));
@@ -134,7 +134,7 @@ static void closing_and_draining(void)
 	weir_queue_close(queue);
 	CHECK_EQ(weir_queue_try_push(queue, &items[5], &v), WEIR_ERR_CLOSED);
 	CHECK_EQ(weir_queue_push(queue, &items[5], WEIR_NEVER, NULL, NULL), WEIR_ERR_CLOSED);
-	CHECK_EQ(weir_queue_pop(queue, out, WEIR_NEVER, NULL), WEIR_OK); /* what is inside still leaves */
+	CHECK_EQ(weir_queue_pop(queue, out, WEIR_NEVER, NULL), WEIR_OK); /* items inside still leave */
 	CHECK_EQ(weir_queue_try_pop(queue, out, NULL), WEIR_ERR_DEADLINE);
 	CHECK_EQ(weir_queue_drain(queue, out, 2), 2);
 	CHECK(out[0] == &items[1] && out[1] == &items[2]);
@@ -262,11 +262,11 @@ static void producers_wait_for_a_place_in_order(void)
 	for (size_t i = 0; i < 3; i++) {
 		pushes[i] = (struct call){ .queue = queue, .item = &items[i + 1], .deadline = WEIR_NEVER };
 		start(&pushes[i]);
-		usleep(20000); /* so that they most likely come in this order; any order must work */
+		usleep(20000); /* most likely arrive in this order; any order must work */
 	}
 	for (size_t i = 0; i < 4; i++) {
 		atomic_fetch_add(&time_now, MS(1));
-		while (weir_queue_try_pop(queue, &item, NULL) != WEIR_OK) /* the next producer needs its moment */
+		while (weir_queue_try_pop(queue, &item, NULL) != WEIR_OK) /* until the next producer has pushed */
 			usleep(100);
 		CHECK(item >= (void *)&items[0] && item <= (void *)&items[3]);
 	}
@@ -302,7 +302,8 @@ static void a_descriptor_for_event_loops(void)
 	drop(queue);
 }
 
-/* Many of both: every item comes out once, those of one producer in their order, and never faster than the rate. */
+/* Several producers and consumers: every item comes out once, the items of one producer in order, and never faster than
+ * the rate. */
 enum { PRODUCERS = 4, CONSUMERS = 4, EACH = 3000 };
 
 static _Atomic uint32_t seen[PRODUCERS][EACH];

@@ -31,7 +31,7 @@ class Player:
         self.limits[name] = weir_model.make_limit(algorithm, count, period, **options)
 
     def play(self, words):
-        """The answer to the words of an `at` line before its arrow."""
+        """The answer to an `at` line; `words` are those before its arrow."""
         now, op, args = int(words[1]), words[2], words[3:]
         if op == 'cancel':
             reservation = self.reservations[args[0]]
@@ -60,7 +60,7 @@ class Player:
 
 
 def mismatches(answer, words):
-    """What is stated after the arrow and is not so."""
+    """The fields after the arrow that differ from the answer."""
     wrong = [] if answer.verdict == words[0] else [answer.verdict]
     for word in words[1:]:
         name, value = word.split('=')

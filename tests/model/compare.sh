@@ -1,6 +1,6 @@
 #!/bin/sh
-# compare.sh PLAYER ALGORITHM STEPS SEED [--redis | --nodes]: random traces of the model through the program that plays them:
-# those of generate.py, or of nodes.py.
+# compare.sh PLAYER ALGORITHM STEPS SEED [--redis | --nodes]: plays random traces of the model, made by generate.py or
+# with --nodes by nodes.py, with the program PLAYER.
 set -eu
 here=$(dirname "$0")
 fifo=$(mktemp -u)

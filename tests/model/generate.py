@@ -2,10 +2,10 @@
 
     generate.py --algorithm A --steps N --seed S [--redis]
 
-Prints vectors in the grammar of tests/vectors/README.md until N `at` rows were printed; the same arguments print the
-same vectors. Limits, times and costs are chosen where mistakes live: at the ends of waits and one nanosecond before,
-around what is left, at 60 s back and 1 ns more, and near the ends of 32 and 64 bits. Choosing is done in plain
-integers and floats; every answer is the model's. For Redis, times are whole microseconds, and the ends are those of its
+Prints vectors in the grammar of tests/vectors/README.md until it has printed N `at` rows. The same arguments print the
+same vectors. Limits, times and costs are chosen where bugs are likely: at the end of a wait and one nanosecond before,
+around what is left, at 60 s back and 1 ns more, and near the limits of 32 and 64 bits. Choices use plain integers and
+floats; every answer is the model's. With --redis, times are whole microseconds, and the limits are those of Redis's
 numbers."""
 
 import argparse
@@ -35,7 +35,7 @@ CHUNK = 1 << 20
 
 
 class Trace:
-    """One vector in the making: the dice, the clock and what was last answered."""
+    """One vector in the making: the random choices, the clock and the last answer."""
     grain, latest, ends = 1, MAX, ENDS
 
     def __init__(self, dice):
@@ -48,10 +48,10 @@ class Trace:
         self.token_time = self.period = self.full_span = 1
         self.may_start_low = True
 
-    # Dice.
+    # Random choices.
 
     def below(self, n):
-        """0 to n - 1, for n of any size; large ones by a float, whose gaps do no harm here."""
+        """0 to n - 1, for n of any size. Large numbers come from a float, whose gaps do no harm here."""
         return min(int(self.random() * n), n - 1)
 
     def one_of(self, choices):
@@ -77,14 +77,14 @@ class Trace:
         return self.one_of(self.ends) if self.random() < 0.6 else 1 + self.below(1000)
 
     def smooth_rate(self):
-        """One that a smooth bucket can have."""
+        """A rate that a smooth bucket can have."""
         while True:
             profile, count, period, burst = self.rate()
             if not weir_model.SmoothBucket.refuses(count, period, burst):
                 return profile, count, period, burst
 
     def scale(self, count, period, most):
-        """What times are measured by from here on."""
+        """Sets the scale of the times that follow."""
         self.period = period
         self.token_time = max(1, period // count)
         self.full_span = max(1, most * period // count)
@@ -106,7 +106,7 @@ class Trace:
         self.set_now(self.now)
 
     def move(self):
-        """To the next time: mostly forward to where something happens, sometimes back."""
+        """Moves the clock: mostly forward to where something happens, sometimes back."""
         u, now, last = self.random(), self.now, self.last
         if u < 0.25:
             return now
@@ -136,7 +136,7 @@ class Trace:
         return self.now
 
     def set_now(self, now):
-        """Before or after what falls between two grains."""
+        """Rounds to the grain, up or down."""
         if now % self.grain:
             now += self.one_of((0, self.grain)) - now % self.grain
         self.now = min(max(now, 0), self.latest)
@@ -187,7 +187,7 @@ class Trace:
         self.rows += 1
 
 
-# One limit: each maker prints the limit line and returns (name, limit); the shared play does the rest.
+# One limit. Each maker prints the limit line and returns (name, limit); the shared play does the rest.
 
 def make_token_bucket(trace):
     _, count, period, burst = trace.smooth_rate()
@@ -253,7 +253,7 @@ def make_window(trace, name, algorithm, count, period, **options):
 
 
 def change_bucket(trace, name, limit):
-    """A set row; the rate, the burst or both, some refused."""
+    """A `set` row that changes the rate, the burst or both. Some are rejected."""
     u = trace.random()
     count = period = burst = None
     if u < 0.10:
@@ -280,7 +280,7 @@ def change_bucket(trace, name, limit):
 
 
 def change_window(trace, name, limit):
-    """A set row; only the count may change, some are refused."""
+    """A `set` row. Only the count may change; some are rejected."""
     u = trace.random()
     count, period = limit.count, limit.period
     if u < 0.06:
@@ -323,14 +323,14 @@ def play_one(trace, make):
 # Reservations.
 
 def play_reserve(trace, make):
-    """Reservations queue up, are cancelled in time, late and twice. Nothing is owed beyond the end of time."""
+    """Reservations queue up and are cancelled in time, late and twice. No debt reaches beyond 2^64 ns."""
     name, limit = make(trace)
     may_change = trace.random() < 0.5
     trace.begin()
     made = []
     for row in range(20 + trace.below(41)):
         if owes_until(limit, trace.now, 0) >= MAX:
-            break  # whose debt that is cannot be told: instants after the end of time are all the same
+            break  # all instants beyond the maximum look the same, so reservations cannot be told apart
         now = trace.move()
         u = trace.random()
         if u < 0.033 and may_change and change_in_debt(trace, name, limit, made):
@@ -364,8 +364,8 @@ def owes_until(limit, now, cost):
 
 
 def change_in_debt(trace, name, limit, made):
-    """A set that no debt makes endless. An act time is exact in units of the rate it was made under, so reservations
-    from before a change of the rate are not cancelled after it."""
+    """A `set` row that does not make a debt endless. The time of a reservation is exact in units of its rate, so
+    reservations from before a change of the rate are not cancelled after it."""
     now, count, period = trace.now, limit.count, limit.period
     owed = owes_until(limit, now, 0) - now
     if owed <= limit.most * period // count:
@@ -387,7 +387,7 @@ def change_in_debt(trace, name, limit, made):
 # Holds: charges of which a part is undone later.
 
 class Charge:
-    """What was charged when, how much of it was given back, and when the window or the intervals of that time began."""
+    """When and how much was charged, how much was given back, and when its window or interval began."""
     __slots__ = ('at', 'cost', 'given', 'actual', 'began')
 
     def __init__(self, at, cost, began):
@@ -395,8 +395,8 @@ class Charge:
 
 
 def play_holds(trace, _):
-    """Every charge may be settled once, soon or late, with all, some or nothing of it used. As long as no clock steps back
-    and the limit is not changed, all is then as if only the rest had been charged in the first place."""
+    """Every charge may be settled once, soon or late, with all, some or nothing of it used. If no clock steps back and
+    the limit is not changed, the state is then as if only the used part had been charged."""
     trace.may_start_low = False
     name, limit = trace.one_of(HELD)(trace)
     change = change_bucket if isinstance(limit, weir_model.Bucket) else change_window
@@ -431,7 +431,7 @@ def play_holds(trace, _):
 
 
 def settle(trace, name, limit, open_holds):
-    """An undo of what was not used of a charge, mostly one of the newest."""
+    """Undoes the unused part of a charge, mostly of one of the newest."""
     charge = open_holds.pop(-1 - min(trace.below(len(open_holds)), trace.below(len(open_holds))))
     charge.actual = trace.one_of((0, 0, charge.cost - 1, trace.below(charge.cost + 1)))
     unused = charge.cost - charge.actual
@@ -449,8 +449,8 @@ def beginning_of(limit):
 
 
 def check_never_over(limit, charges, now):
-    """What was charged and not given back fits the limit, charge by charge, and leaves as much room as there is: no undo
-    gave anything to others that they could not have had. Nor do the actual costs alone exceed the limit."""
+    """The charges minus refunds fit the limit one by one, and leave exactly the room that the limit has: no undo gave
+    others anything they could not have had. The actual costs alone do not exceed the limit either."""
     most = room_after([(charge.at, charge.cost - ceil(charge.given), charge.began) for charge in charges], limit, now)
     parts = sum(charge.given != ceil(charge.given) for charge in charges)  # each is less than one unit
     if not most - parts <= limit.room(now) <= most:
@@ -459,8 +459,8 @@ def check_never_over(limit, charges, now):
 
 
 def room_after(charges, limit, now):
-    """Charges a new limit like this one; raises if one does not fit. Windows and intervals begin when they did: their first
-    request was allowed, even if nothing of it was used."""
+    """Charges a new limit like this one; raises if a charge does not fit. Windows and intervals begin when they began
+    in the trace, because their first request was allowed even if nothing of it was used."""
     if isinstance(limit, weir_model.IntervalBucket):
         rest = refill(charges, limit, now)
     elif isinstance(limit, weir_model.FixedWindow):
@@ -476,7 +476,7 @@ def room_after(charges, limit, now):
 
 
 def refill(charges, limit, now):
-    """How many tokens miss at now. Refills are at began + k * period, for the newest charge's began."""
+    """How many tokens are missing at now. Refills are at began + k * period, with `began` of the newest charge."""
     missing = since = began = 0
     for at, cost, next_began in [*charges, (now, 0, None)]:
         refills = (at - began) // limit.period - (since - began) // limit.period
@@ -488,7 +488,7 @@ def refill(charges, limit, now):
 
 
 def turn(charges, limit, now):
-    """What is counted in the window at now."""
+    """The usage in the window at now."""
     used, began = 0, None
     for at, cost, next_began in charges:
         used = cost + (used if next_began == began else 0)
@@ -541,7 +541,7 @@ def play_multi(trace, _):
 
 
 def play_all(trace, now, limits, names):
-    """An `all` row over some of the limits, in any order, now and then one of them twice or a refused one."""
+    """An `all` row over some of the limits, in any order, now and then with a limit twice or a rejected one."""
     chosen = sorted(names, key=lambda _: trace.random())[:1 + trace.below(len(names))]
     if trace.random() < 0.08:
         chosen.append(trace.one_of(chosen))
@@ -580,7 +580,7 @@ ALGORITHMS = {
 
 
 def generate(algorithm, steps, seed, write):
-    """Writes vectors until there are so many rows."""
+    """Writes vectors until there are `steps` rows."""
     dice = random.Random(f'{algorithm} {seed}')
     play, make = ALGORITHMS[algorithm]
     rows = vectors = size = 0

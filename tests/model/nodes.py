@@ -2,16 +2,16 @@
 
     nodes.py --algorithm A --steps N --seed S
 
-Each node has its own plan of the limit, and the instant at which the plan was set. The plan that was set last decides,
-for all nodes (docs/internals/redis.md). The algorithm `mixed` has nodes with plans of different algorithms. Prints, until
-there are N requests:
+Each node has its own plan of the limit, and the instant at which the plan was set. The plan that was set last decides
+for all nodes (docs/internals/redis.md). With the algorithm `mixed`, nodes have plans of different algorithms. Prints,
+until there are N requests:
 
     key                                         a new key, and new nodes
     plan NODE SET_AT ALGORITHM COUNT PERIOD BURST INTERVAL FIRST ALL SEGMENTS
     ask NODE NOW OPERATION COST VERDICT LIMIT REMAINING RETRY RESET DELAY GRANTED        -: not compared
 
-tests/store/redis/redis_nodes.c plays them. Traces in which only two plans occur are also checked here: never is more
-allowed than the larger of the two would have allowed."""
+tests/store/redis/redis_nodes.c plays them. This program itself checks traces with only two plans: they never allow more
+than the larger of the two would have allowed."""
 
 import argparse
 import random
@@ -25,7 +25,7 @@ NODES = 'abc'
 BUCKETS = ('token_bucket', 'leaky_bucket', 'interval')
 WINDOWS = ('fixed_window', 'sliding_log', 'sliding_counter', 'segments')
 MARGIN = 2 * weir_model.STEP_BACK_MAX
-DENIED_MOST = 10**9  # of counters that count denied requests, too: Redis stops counting at 2^49
+DENIED_MOST = 10**9  # for counters with count=all: Redis stops counting at 2^49
 
 
 class Plan:
@@ -47,7 +47,7 @@ class Plan:
                                      count_all=self.counts_all, segments=self.segments)
 
     def can_follow(self, before):
-        """Whether a key is converted to this plan; otherwise it starts anew."""
+        """Whether a key is converted to this plan; otherwise it starts over."""
         if self.kind in BUCKETS:
             return self.kind == before.kind
         return ((self.algorithm, self.period, self.segments, self.first, self.counts_all)
@@ -59,7 +59,7 @@ class Plan:
 
 
 def raw(limit):
-    """What a store would keep of a limit's state; None: nothing was used."""
+    """What a store would keep of a limit's state; None: full, nothing to keep."""
     if isinstance(limit, weir_model.SmoothBucket):
         return limit.full_at or None
     if isinstance(limit, weir_model.IntervalBucket):
@@ -72,7 +72,7 @@ def raw(limit):
 
 
 class Key:
-    """A key in the store: a state, the plan that it was written by, and when a bucket was last used."""
+    """A key in the store: its state, the plan that wrote it, and when a bucket was last used."""
 
     def __init__(self):
         self.limit = self.plan = None
@@ -84,7 +84,7 @@ class Key:
         return key
 
     def convert(self, plan, now):
-        """As of the change, unless the key was used since."""
+        """Converts at the time of the change, or now if the key was used since."""
         if plan.kind in BUCKETS:
             as_of = plan.set_at if self.used_at <= plan.set_at < now else now
             self.limit.set(as_of, plan.count, plan.period, plan.burst)
@@ -94,7 +94,7 @@ class Key:
         self.plan, self.set_at = plan, plan.set_at
 
     def ask(self, plan, now, operation, cost):
-        """Returns (key, limit that decided, answer); the key is the one to go on with."""
+        """Returns (key, limit that decided, answer). The caller continues with the returned key."""
         key, is_new = self, False
         if self.limit is None:
             key = self.start(plan)
@@ -117,10 +117,10 @@ class Key:
         return key, most, answer
 
 
-# Choosing.
+# Random choices.
 
 def draw_plan(trace, kind, like=None):
-    """A plan; like another one in what must not change for a conversion, mostly."""
+    """A random plan. With `like`, it mostly keeps what must not change for a conversion."""
     if like and trace.random() < 0.9 and kind not in BUCKETS:
         count = max(1, min(like.count + trace.below(9) - 4, 2 * like.count)) if trace.random() < 0.5 else \
             1 + trace.below(2 * like.count)
@@ -140,7 +140,7 @@ def draw_plan(trace, kind, like=None):
 
 
 def draw_instant(trace, plans):
-    """Mostly now; also long ago, a little ahead, as another plan's, or never."""
+    """Mostly now; also long ago, a little ahead, another plan's instant, or 0 for never."""
     u = trace.random()
     if u < 0.45:
         at = trace.now
@@ -157,7 +157,7 @@ def draw_instant(trace, plans):
 
 
 class Check:
-    """Of two plans without refunds, while time goes forward: never is more allowed than the larger would."""
+    """For two plans without refunds, while time goes forward: no more is allowed than the larger plan would allow."""
 
     def __init__(self, plans):
         self.plans, self.taken = list(plans), []
@@ -184,7 +184,7 @@ class Check:
 
 
 def play(trace, kind):
-    """One key."""
+    """Plays one key."""
     trace.lines.append('key\n')
     first_kind = trace.one_of(BUCKETS + WINDOWS) if kind == 'mixed' else kind
     plans = {}
@@ -214,7 +214,7 @@ def play(trace, kind):
             name = trace.one_of(names)
             of_kind = trace.one_of(BUCKETS + WINDOWS) if kind == 'mixed' and trace.random() < 0.3 else plans[name].kind
             plan = draw_plan(trace, of_kind, plans[name] if of_kind == plans[name].kind else None)
-            if trace.random() < 0.3:  # the same numbers, set anew
+            if trace.random() < 0.3:  # the same numbers, set again
                 plan = Plan(**vars(plans[name]))
             plan.set_at = draw_instant(trace, plans)
             plans[name] = plan

@@ -1,39 +1,41 @@
 """weir_model.py: what every limiter must answer, in rational numbers.
 
-The reference that the engine is compared with. It is written straight from the rules of tests/vectors/README.md, for
-clarity: instants of smooth buckets are Fractions of a nanosecond, everything else is a whole number of any size. It
-knows nothing of word sizes except where an answer says so: spans are rounded up and end at 2^64-1.
+The reference for the engine. It is written directly from the rules of tests/vectors/README.md, for clarity: instants of
+smooth buckets are Fractions of a nanosecond, everything else is a whole number of any size. It knows word sizes only
+where an answer shows them: durations are rounded up and end at 2^64-1.
 
-A limit is made by make_limit. Every operation takes the time and returns an Answer; None in a field: it does not apply.
+make_limit makes a limit. Every operation takes the time and returns an Answer. None in a field means that it does not
+apply.
 
-Readings, where the rules leave room:
-- Every operation first notices a new clock, and what it notices stays, whatever the answer. Nothing else changes by a
-  denial, a peek or a cost of 0. Refills, ends of windows and ages of events are computed on the fly; charging, giving
-  back and (interval) changing a limit settle them.
-- What is whole again or counts nothing is as new; it is forgotten when something is given back to it, and a bucket
-  also when a change leaves it whole. A whole bucket whose burst grows keeps its tokens, so it then misses some: or a
-  limit that is lowered and raised again would give tokens away.
+Interpretations, where the rules leave room:
+- Every operation first notices a new clock, and that stays, whatever the answer. A denial, a peek or a cost of 0
+  changes nothing else. Refills, ends of windows and ages of events are computed on the fly. Charging, giving back and
+  (interval) changing a limit store them.
+- A full bucket or an empty window is as new. It is forgotten when something is given back to it, and a bucket also when
+  a change leaves it full. A full bucket whose burst grows keeps its tokens, so it then misses some. Otherwise a limit
+  that is lowered and raised again would give tokens away.
 - A smooth bucket that is behind its own time because the clock stepped back is empty when its limit is changed, and
   stays behind by as much.
-- A refused change changes nothing: it does not even notice a new clock.
-- Smooth buckets step back when they owe more than burst/rate + 60 s; intervals and windows when their start lies more
-  than 60 s ahead; logs when their newest event does; counters when their newest sub-window does.
+- A rejected change changes nothing: it does not even notice a new clock.
+- A clock counts as stepped back: for smooth buckets when they owe more than burst/rate + 60 s; for intervals and
+  windows when their start lies more than 60 s ahead; for logs when their newest event does; for counters when their
+  newest sub-window does.
 - A reservation made at most 60 s ahead of now explains any debt up to the instant (in ns, rounded up) at which the
-  bucket was to be whole when it was made, or when the limit was changed since: nothing is cut then.
+  bucket was to be full when the reservation was made, or when the limit was changed since. Nothing is cut then.
 - A reservation of 0 charges nothing and explains nothing.
-- Cancelling gives back as a refund does; a reservation is cancelled once.
-- count=all: a denied cost, also one that gets never, also an `up to` that found nothing, is counted as it was asked;
+- Cancelling gives back as a refund does. A reservation is cancelled once.
+- count=all: a denied cost counts as requested, also one that can never fit, and an `up to` that found nothing.
   remaining, retry and reset are those after counting. A log counts at most `count` of it and keeps its newest `count`
-  units. A fixed window stops counting at 2^48-1 if its count is below 2^48, else at 2^64-1; a sub-window at 2^64-1.
-- Recording in a log forgets the events that are gone; so does giving back.
-- An undo gives back units of one charge, never more than the charge was, and only what still counts: of a bucket
-  at most the cost minus all that has flowed in since the charge, and at most what is used, where the last unit may have
-  flowed in in part and counts as given; of a window only in the one,
-  and of a sliding counter only in the sub-window, in which the instant of the charge lies; of a log only from the events
-  at that instant, or a little later, where a clock that is behind is counted. With count=all nothing.
-- Several limits: the same limit twice is one claim of both costs. Which one decided is told by the retries and what
-  remains after counting, but only a limit that denied before counting has denied.
-"""
+  units. A fixed window stops counting at 2^48-1 if its count is below 2^48, otherwise at 2^64-1; a sub-window at
+  2^64-1.
+- Recording in a log forgets the events that have expired. So does giving back.
+- An undo gives back units of one charge, never more than the charge was, and only what still counts. Of a bucket: at
+  most the cost minus all that has flowed in since the charge, and at most what is used; the last unit may have flowed
+  in partly and counts as given. Of a window only in the window, and of a sliding counter only in the sub-window, in
+  which the charge was made. Of a log only from the events at the time of the charge, or a little later, where a clock
+  that is behind is counted. With count=all nothing.
+- Several limits: the same limit twice is one claim of both costs. The retries and what remains after counting tell
+  which limit decided, but only a limit that denied before counting has denied."""
 
 from fractions import Fraction
 from math import ceil, gcd
@@ -63,7 +65,7 @@ REFUSED = Answer(ERROR)
 
 
 class Reservation:
-    """A place in the future of a token bucket. Its cost is 0 when it was refused or cancelled."""
+    """A place in the future of a token bucket. Its cost is 0 if it was denied or cancelled."""
     __slots__ = ('limit', 'cost', 'act')
 
     def __init__(self, limit, cost, act):
@@ -71,12 +73,12 @@ class Reservation:
 
 
 def span_up(span):
-    """A span of time as an answer states it."""
+    """A duration as an answer states it."""
     return min(ceil(span), MAX)
 
 
 class Limit:
-    """What all algorithms share: the shape of each operation. The hooks below are called after notice(now)."""
+    """The shape of each operation, which all algorithms share. The hooks below are called after notice(now)."""
     count_all = False
 
     def __init__(self, count, period, most):
@@ -85,11 +87,11 @@ class Limit:
     # Hooks.
 
     def notice(self, now):
-        """Recognises a new clock."""
+        """Detects a new clock."""
         raise NotImplementedError
 
     def room(self, now):
-        """Whole units that would be admitted now."""
+        """Whole units that would be allowed now."""
         raise NotImplementedError
 
     def charge(self, now, cost):
@@ -103,11 +105,11 @@ class Limit:
         raise NotImplementedError
 
     def give_charged(self, now, at, n):
-        """Gives back n of what was charged at an instant, which still count."""
+        """Gives back n units, which still count, of a charge made at an instant."""
         self.give(now, n)
 
     def retry(self, now, cost):
-        """How long until cost fits, which does not fit now but will."""
+        """How long until cost fits. It does not fit now, but will."""
         raise NotImplementedError
 
     def reset(self, now):
@@ -165,7 +167,7 @@ class Limit:
         return Answer(ALLOW, self.room(now), None, self.reset(now))
 
     def undo(self, now, n, at, cost):
-        """Gives back up to n of a charge of cost made at an instant. Afterwards `given` is how much, exactly."""
+        """Gives back up to n of a charge of cost made at an instant. `given` is then the exact amount."""
         self.notice(now)
         given = 0 if self.count_all else min(n, cost, self.still_charged(now, at, cost))
         if given:
@@ -184,7 +186,7 @@ class Limit:
 
 
 class Bucket(Limit):
-    """A limit with a burst, which may go into debt by reservations."""
+    """A limit with a burst. Reservations may take it into debt."""
 
     def __init__(self, count, period, burst, initial=None):
         super().__init__(count, period, burst)
@@ -193,11 +195,11 @@ class Bucket(Limit):
         self.reserved_until = 0
 
     def whole_ns(self):
-        """The instant at which the bucket is whole again."""
+        """The instant at which the bucket is full again."""
         raise NotImplementedError
 
     def is_debt(self, now):
-        """Reservations explain what lies ahead: it is no new clock."""
+        """Whether reservations explain what lies ahead, so that it is not a new clock."""
         return (self.reserved_at is not None and now + STEP_BACK_MAX >= self.reserved_at
                 and now < self.whole_ns() <= self.reserved_until)
 
@@ -209,7 +211,7 @@ class Bucket(Limit):
             self.reserved_until = max(self.reserved_until, self.whole_ns())
 
     def start(self, now):
-        """At the first use: as if all but the initial tokens had just been taken."""
+        """At the first use, charges all but the initial tokens."""
         missing, self.initial = self.most - self.initial, None
         if missing:
             self.charge(now, missing)
@@ -219,11 +221,11 @@ class Bucket(Limit):
         raise NotImplementedError
 
     def can_owe(self, now, cost):
-        """Whether the engine can hold a debt of so much more."""
+        """Whether the engine can hold this additional debt."""
         return True
 
     def built_upon(self, act):
-        """What was reserved after a reservation that acts at act."""
+        """What was reserved after a reservation that acts at `act`."""
         raise NotImplementedError
 
     def reserve(self, now, cost):
@@ -266,16 +268,16 @@ class Bucket(Limit):
 
 
 class SmoothBucket(Bucket):
-    """The state is the instant at which the bucket is whole again: a Fraction of ns; 0 is as new."""
+    """The state is the instant at which the bucket is full: a Fraction of ns; 0 is as new."""
 
     def __init__(self, count, period, burst, initial=None):
         super().__init__(count, period, burst, initial)
         self.full_at = 0
-        self.owed = 0  # full_at - now, or 0 if that is less: as of the last notice
+        self.owed = 0  # full_at - now, at least 0; as of the last notice
         self._derive()
 
     def _derive(self):
-        """The rate in lowest terms, and what follows from it."""
+        """Computes the rate in lowest terms, and values derived from it."""
         divisor = gcd(self.count, self.period)
         self.count //= divisor
         self.period //= divisor
@@ -291,7 +293,7 @@ class SmoothBucket(Bucket):
         return 2**64 * (count // divisor) + burst * (period // divisor) > 2**128
 
     def span_of(self, tokens):
-        """The time in which so many tokens flow in."""
+        """The time in which this many tokens flow in."""
         return Fraction(tokens * self.period, self.count)
 
     def whole_ns(self):
@@ -354,7 +356,7 @@ class SmoothBucket(Bucket):
 
 
 class LeakyBucket(SmoothBucket):
-    """The same with water for missing tokens; an admitted request departs when the water before it has leaked."""
+    """The same with water for missing tokens. An allowed request departs when the water before it has leaked."""
 
     def delay(self, now):
         return span_up(self.owed)
@@ -364,7 +366,7 @@ class LeakyBucket(SmoothBucket):
 
 
 class IntervalBucket(Bucket):
-    """The state is how many tokens are missing, and the instant from which whole periods count; 0 missing is as new."""
+    """The state is how many tokens are missing, and the instant from which periods count; 0 missing is as new."""
 
     def __init__(self, count, period, burst, initial=None):
         super().__init__(count, period, burst, initial)
@@ -382,7 +384,7 @@ class IntervalBucket(Bucket):
             self.missing = min(self.missing, self.most)
 
     def settled(self, now):
-        """(anchor, missing) after the refills until now."""
+        """(anchor, missing) after the refills up to now."""
         if now < self.anchor or not self.missing:
             return self.anchor, self.missing
         refills = (now - self.anchor) // self.period
@@ -429,7 +431,7 @@ class IntervalBucket(Bucket):
         return self.settled(now)[1] + cost <= self.missing_max()
 
     def missing_max(self):
-        """More debt than this the engine cannot hold."""
+        """The largest debt that the engine can hold."""
         return SLIM_COUNT_MAX if self.most <= SLIM_COUNT_MAX else MAX
 
     def built_upon(self, act):
@@ -448,7 +450,7 @@ class IntervalBucket(Bucket):
 
 
 class Window(Limit):
-    """What the windows share: only their count may change, and they keep what they have counted."""
+    """What windows share: only their count may change, and they keep their usage."""
 
     def __init__(self, count, period, count_all=False):
         super().__init__(count, period, count)
@@ -468,11 +470,11 @@ class Window(Limit):
         return Answer(ALLOW, self.room(now), None, self.reset(now))
 
     def recount(self):
-        """After a change of the count."""
+        """Called after a change of the count."""
 
 
 class FixedWindow(Window):
-    """The state is the start of the window and what it has counted; 0 counted is as new."""
+    """The state is the start of the window and its usage; usage 0 is as new."""
 
     def __init__(self, count, period, count_all=False, align_first=False):
         super().__init__(count, period, count_all)
@@ -481,7 +483,7 @@ class FixedWindow(Window):
         self.used = 0
 
     def beginning(self, now):
-        """Where a window that is opened now begins."""
+        """Where a window that opens now begins."""
         return now if self.align_first else now - now % self.period
 
     def notice(self, now):
@@ -607,8 +609,8 @@ class SlidingLog(Window):
 
 
 class SlidingCounter(Window):
-    """The state is what each sub-window has counted, by its index, and the newest index. Only the newest segments + 1
-    are kept, and no zeros; an empty counter is as new."""
+    """The state is the usage of each sub-window, by index, and the newest index. Only the newest segments + 1 are kept,
+    without zeros. An empty counter is as new."""
 
     def __init__(self, count, period, count_all=False, segments=1):
         super().__init__(count, period, count_all)
@@ -672,8 +674,8 @@ class SlidingCounter(Window):
             del self.counted[index]
 
     def retry(self, now, cost):
-        """While sub-window i is the oldest, which it is `segments` after its own time, its weight sinks from whole to
-        nothing and the newer ones stand. The cost fits when floor(counted * left / width) <= spare."""
+        """Sub-window i is the oldest `segments` after its own time. Its weight then falls from full to zero while the
+        newer ones stay. The cost fits when floor(counted * left / width) <= spare."""
         live = self.live(self.current(now)[0])
         newer = sum(counted for _, counted in live)
         for i, counted in live:
@@ -686,7 +688,7 @@ class SlidingCounter(Window):
 
 
 class Refused:
-    """A limit that cannot be: it answers error to everything."""
+    """An invalid limit: it answers error to everything."""
 
     def take(self, now, cost):
         return REFUSED
@@ -708,7 +710,7 @@ class Refused:
 
 def make_limit(algorithm, count, period, burst=None, refill='smooth', align='clock', count_all=False, segments=1,
                initial=None):
-    """A fresh limit; Refused if it cannot be."""
+    """A new limit; Refused if it is invalid."""
     if algorithm in ('token_bucket', 'leaky_bucket'):
         kind = SmoothBucket if algorithm == 'token_bucket' else LeakyBucket
         if refill == 'interval':
@@ -758,7 +760,7 @@ def _decider(verdicts, answers):
 
 
 def _join(verdict, answers):
-    """The smallest remaining, the longest of the spans. A reset is stated only if each limit has one."""
+    """The smallest remaining and the longest durations. A reset is stated only if each limit has one."""
     return Answer(
         verdict,
         min(answer.remaining for answer in answers),

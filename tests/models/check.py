@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Checks the models of the table by spin: every state that can be reached, and faults that must be found.
+"""Checks the models of the table with spin: searches every reachable state, and must find known faults.
 
     check.py MODEL small|full DIRECTORY [WORD...]
 
-MODEL is table_slots, table_joint, table_fold or table_read, whose heads say what is checked. `small` takes seconds and `full` minutes; WORDs
-run only what has one of them in its name. All files are made in DIRECTORY. Prints TAP.
+MODEL is table_slots, table_joint, table_fold or table_read; their file heads say what they check. `small` takes seconds
+and `full` minutes. With WORDs, only runs with one of them in their name are made. All files are written to DIRECTORY.
+Prints TAP.
 
-A search that ends early, for lack of memory or depth, fails. A fault that is not found fails: a check that cannot fail
-is none. If a property does not hold, the end of the trace is shown. In traces of table_slots the processes are
-numbered anew after each step, unless it is made with -DUNSORTED."""
+A search that ends early, for lack of memory or depth, fails. A known fault that is not found fails, because a check
+must be able to fail. If a property does not hold, the end of the trace is printed. In traces of table_slots the
+processes are renumbered after each step, unless the run has -DUNSORTED."""
 
 import re
 import shutil
@@ -69,7 +70,7 @@ HOLDS = {
     ],
 }
 
-# Mutations, and what is known not to hold.
+# Mutations, and properties that are known not to hold.
 FAILS = {
     "table_slots": [
         Run("both", "settle without a second look", "-DPROCESSES=2 -DNO_LOOK"),
@@ -121,10 +122,10 @@ def call(command, directory):
 
 
 def search(model, run, directory, is_long):
-    """("", what pan prints), or what the tool said that failed, and None."""
+    """("", output of pan), or (error of the tool that failed, None)."""
     steps = [
         ["spin", "-a", *run.options.split(), str(model)],
-        # A search of a second is over before gcc has optimized it.
+        # -O2 would take longer to compile than a short search takes to run.
         ["gcc", "-O2" if is_long else "-O0", "-w", "-DSAFETY", "-DNOREDUCE", f"-DMEMLIM={MEMORY_MIB}", "-o", "pan",
          "pan.c"],
     ]
@@ -136,14 +137,14 @@ def search(model, run, directory, is_long):
 
 
 def trace(model, run, directory):
-    """The last lines that the model prints on its way to the error."""
+    """The last lines that the model prints before the error."""
     output = call(["spin", "-k", f"{model.name}.trail", *run.options.split(), str(model)], directory)[1]
     lines = [line.strip() for line in output.splitlines()]
     return [line for line in lines if re.match(r"process \d|reset [a-z]|spin: text", line)][-TRACE_LINES:]
 
 
 def judge(model, run, must_hold, directory):
-    """(is as it must be, what to say, lines to show)"""
+    """(whether the result is as expected, summary, lines to print)"""
     started = time.monotonic()
     problem, output = search(model, run, directory, must_hold and run.sizes == "full")
     if output is None:

@@ -1,22 +1,23 @@
-/* table_fold.pml: a key of the arena is folded into its slot while others charge it.
+/* table_fold.pml: one thread folds a key of the arena into its slot while others charge the key.
  *
- * The slot refers to a root, in which the units are counted, or is folded and has the units itself. To fold a key, a
- * thread swaps the root for a word that says so and how many units there were, then the slot for these units. A thread
- * that finds such a root changes the slot first. A thread that finds the slot folded makes a new root with the units and
- * its own, and swaps the slot for it. The thread whose swap of the slot succeeds gives back the root that was there.
+ * The slot either refers to a root, which counts the units, or is folded and holds the units itself. To fold a key, a
+ * thread first swaps the root for a word that marks it as folded and holds its units. Then it swaps the slot for these
+ * units. A thread that finds a folded root changes the slot first. A thread that finds a folded slot makes a new root
+ * with those units and its own, and swaps the slot for it. The thread whose swap of the slot succeeds frees the old
+ * root.
  *
- * CHARGERS charge one unit each, CHARGES times; FOLDERS fold FOLDS times; CRASHES of them stop for good, anywhere. There
- * are two roots, so a root that was given back is used again, for the same key, which is the worst case. Totals of a
- * root begin at a random number (`life`), and a slot that refers to the same root again has other bits (`stamp`).
+ * CHARGERS charge one unit each, CHARGES times. FOLDERS fold FOLDS times. CRASHES of them stop for good, anywhere.
+ * There are two roots, so a freed root is used again for the same key, which is the worst case. A root's total begins
+ * at a random number (`life`), and a slot that refers to the same root again has other bits (`stamp`).
  *
  * Checked after every change: the key has counted exactly the charges that were made.
  *
- * check.py says which sizes are searched, and which faults, each a -D, must be found:
+ * check.py lists the sizes that are searched and the faults, each a -D, that must be found:
  *   -DSLOT_FIRST   the slot is swapped before the root
  *   -DROOT_LOST    the root is swapped for a word without its units
  *   -DBLIND        a charge is made in a root that was folded meanwhile
- *   -DNO_RECHECK   the slot is not read again after the root: then the root may be one that was given back, and that
- *                  another thread is about to use again for the same key */
+ *   -DNO_RECHECK   the slot is not read again after the root, so the root may have been freed, and another thread may
+ *                  be about to use it again for the same key */
 
 #ifndef CHARGERS
 #define CHARGERS 2
@@ -81,7 +82,7 @@ inline load_root() {
 #define ROOT_IS_WORD \
 	(roots[seen.value].is == word.is && roots[seen.value].units == word.units && roots[seen.value].life == word.life)
 
-/* Swaps the slot for the units of a root that was folded, and gives back the root. */
+/* Swaps the slot for the units of a folded root, and frees the root. */
 inline fold_slot() {
 	atomic {
 		if
@@ -114,7 +115,7 @@ proctype charger() {
 		crash_or_go_on();
 		if
 		:: seen.is == FOLDED ->
-			/* a free root, if there is one; otherwise the key is charged in its slot */
+			/* a free root if possible; otherwise the key is charged in its slot */
 			atomic {
 				mine = ROOTS;
 				if
@@ -149,8 +150,8 @@ proctype charger() {
 			crash_or_go_on();
 			if
 #ifndef NO_RECHECK
-			:: !SLOT_IS_SEEN && word.is != LIVE /* look again */
-			:: !REFERS_AS_SEEN && word.is == LIVE /* look again */
+			:: !SLOT_IS_SEEN && word.is != LIVE /* retry */
+			:: !REFERS_AS_SEEN && word.is == LIVE /* retry */
 			:: SLOT_IS_SEEN && word.is == FOLDED -> fold_slot()
 			:: REFERS_AS_SEEN && word.is == LIVE ->
 #else
@@ -171,7 +172,7 @@ proctype charger() {
 					fi
 				}
 #ifdef NO_RECHECK
-			:: word.is == FREE /* given back meanwhile: look again */
+			:: word.is == FREE /* freed meanwhile: retry */
 #endif
 			fi
 		fi

@@ -1,39 +1,39 @@
 /* table_joint.pml: requests that must pass two limits at once, on a table without locks.
  *
- * A request looks at both limits, then charges one after the other. If the second is exhausted meanwhile, the charge
- * of the first is taken back. That must take nothing but the request's own charge: others may have charged the slot
- * since, and somebody may have forgotten all of it, whereupon others charged it again.
+ * A request looks at both limits, then charges one after the other. If the second is used up meanwhile, the request
+ * takes back its charge of the first. It must take back only its own charge, although others may have charged the slot
+ * since, or the key may have been forgotten and charged again.
  *
- * PROCESSES make REQUESTS each: through both limits in either order, or through one of them alone. RESETS times a
- * limit is forgotten, whether it is reset or gives way, and `forgiven` counts it. table_slots.pml shows that a key has
- * one slot and that a charge is one swap, so here a limit is one word. What was forgotten comes back to the slot it
- * had, which is the worst case.
+ * PROCESSES make REQUESTS each: through both limits in either order, or through one of them alone. RESETS times a limit
+ * is forgotten, by a reset or an eviction, and `forgiven` counts it. table_slots.pml shows that a key has one slot and
+ * that a charge is one swap, so here a limit is one word. A forgotten key returns to the same slot, which is the worst
+ * case.
  *
  * Checked after every change:
- *  - Windows (the default; there are WINDOWS of them, one after the other): the word counts at least the requests that
- *    were admitted, or may still be, since the limit was last forgotten. Without RESETS, in one window, it counts
- *    exactly these, and the charges that were left behind by CRASHES: nobody who lives leaves one.
- *  - Buckets (-DBUCKET): the word owes at least what it would if the requests that were taken back had never come.
- *    Clocks are those of table_slots.pml; what has leaked since the charge is not given back, nor what may have by
- *    another clock.
- * A process that crashed is one that takes no more steps, so all of this holds after any number of crashes.
+ *  - Windows (the default; WINDOWS of them follow each other): the word counts at least the requests that were allowed,
+ *    or may still be, since the limit was last forgotten. Without RESETS, in one window, it counts exactly these plus
+ *    the charges that CRASHES left behind. A live process leaves none.
+ *  - Buckets (-DBUCKET): the word has at least the usage that it would have if the requests that were taken back had
+ *    never come. Clocks are as in table_slots.pml. Units that have leaked since the charge, or may have leaked by
+ *    another clock, are not given back.
+ * A crashed process is one that takes no more steps, so all of this holds after any number of crashes.
  *
- * A load and the swap of the same word that depends on it are one step, as in table_slots.pml, except where something
- * else is read in between: in taking back, and in a reset.
+ * A load and the dependent swap of the same word are one step, as in table_slots.pml, except where something else is
+ * read in between: when a charge is taken back, and in a reset.
  *
- * What it rests on: no word comes back to the same bits between such a load and its swap. Swaps compare bits, so with
- * -DABA, which lets words do that, a charge can be lost: of a window, to a reset and as many charges as there were
- * before, all between two instructions of a request that is being taken back; of a bucket, if others take back and
- * charge the same to the nanosecond. -DSTAMP, a number of its own for each insertion, would close the first.
+ * Assumption: no word returns to the same bits between such a load and its swap. Swaps compare bits, so with -DABA,
+ * which lets words do that, a charge can be lost. A window loses one to a reset followed by as many charges as before,
+ * all between two instructions of a request that takes back. A bucket loses one if others take back and charge the same
+ * to the nanosecond. -DSTAMP, a separate number for each insertion, would prevent the first.
  *
- * Where the table differs: it goes back to the word before the charge if it finds the word as it left it
- * (-DBACK_TO_BEFORE). For windows that is checked and holds. For buckets it does not: others who take back and charge
- * may have led to the same word. And only shared tables add what clocks differ by to what has leaked; in a private
- * table the threads' clocks are taken to be one, as with DRIFT 0.
+ * Differences from the table: the table restores the word before the charge if it finds the word unchanged
+ * (-DBACK_TO_BEFORE). For windows this is checked and holds. For buckets it does not hold: others may have taken back
+ * and charged, and arrived at the same word. Only shared tables add the clock margin to what has leaked. A private
+ * table treats the threads' clocks as one, as with DRIFT 0.
  *
  * Not checked: refunds, more than two limits, costs other than one, sliding counters, bursts that refill at once.
  *
- * check.py says which sizes are searched, and which faults, each a -D, must be found. */
+ * check.py lists the sizes that are searched and the faults, each a -D, that must be found. */
 
 #ifndef PROCESSES
 #define PROCESSES 3
@@ -78,12 +78,12 @@ byte left[PROCESSES] = REQUESTS; /* requests to come */
 byte now[PROCESSES];             /* the window, or the instant */
 byte first[PROCESSES];           /* the limit that is charged first */
 byte parts[PROCESSES];           /* limits to pass */
-byte part[PROCESSES];            /* of which this is next */
+byte part[PROCESSES];            /* index of the next one */
 byte noted[PROCESSES];           /* `forgiven` before the first charge */
 byte later[PROCESSES];           /* the clock when it is taken back */
 short before[PROCESSES];         /* the word before the first charge */
 short after[PROCESSES];          /* and after */
-short seen[PROCESSES];           /* what will be replaced by less */
+short seen[PROCESSES];           /* the word that a smaller one will replace */
 
 mtype:reset reset_step = idle;
 byte resets;
@@ -95,18 +95,18 @@ byte me, chosen;
 hidden byte i, stamp, limit, value, sum;
 hidden short next;
 
-/* What must be. */
+/* The expected state. */
 #ifdef BUCKET
-/* ideal[8 * limit + set]: what would be owed without the charges of the processes in the set, 1 << process each. */
+/* ideal[8 * limit + set]: the usage without the charges of the processes in the set (bit 1 << process each). */
 byte ideal[8 * LIMITS];
 #define PRICE 2
 #define ROOM(l) ((l) == 0 -> 2 * PRICE : PRICE)
 #define CHARGED(owed) (LATER(owed, now[me]) + PRICE)
 #define IS_DENIED(w, l) (CHARGED(VALUE(w)) > now[me] + ROOM(l))
 #else
-byte admitted[LIMITS];               /* requests that were, since it was forgotten */
-byte stuck[LIMITS];                  /* charges of requests that were not */
-bool is_charged[PROCESSES * LIMITS]; /* a request that is not decided yet charged it since it was forgotten */
+byte admitted[LIMITS];               /* requests allowed since the limit was forgotten */
+byte stuck[LIMITS];                  /* charges of denied requests that remain */
+bool is_charged[PROCESSES * LIMITS]; /* an undecided request has charged it since it was forgotten */
 #define ROOM(l) ((l) == 0 -> 2 : 1)
 #define TURNS(w) (WINDOW(w) < now[me])
 #define IS_DENIED(w, l) (!TURNS(w) && VALUE(w) + 1 > ROOM(l))
@@ -162,7 +162,7 @@ inline record_charge(l)
 #endif
 }
 
-/* The charges of this process stay, or with `is_taken` are no more. */
+/* Ends the request: with `is_taken` its charges were taken back, otherwise they remain. */
 inline record_outcome(l, is_taken, is_admitted)
 {
 #ifdef BUCKET
@@ -208,7 +208,7 @@ inline end_request(is_admitted)
     stop()
 }
 
-/* The least number that neither a word nor anybody has: numbers that never come again look the same. */
+/* The smallest number that no word and no process has. Real stamps are never reused, so unused ones are equivalent. */
 inline choose_stamp()
 {
     stamp = 0;
@@ -226,7 +226,7 @@ inline choose_stamp()
 #endif
 }
 
-/* Whoever is about to swap this word fails, also if it will be the same again by then. */
+/* A pending swap of this word will fail, even if the word has the same bits again by then. */
 inline spoil(l)
 {
     skip;
@@ -267,7 +267,7 @@ inline read_clock(reading)
 #define IS_SAME_WINDOW(a, b) (WINDOW(a) == WINDOW(b))
 #endif
 
-/* Only buckets ask how long ago the charge was: after each load, or once and before. */
+/* Only buckets need to know when the charge was made: the clock is read after each load, or once before. */
 #ifndef BUCKET
 #define TO_TAKE_BACK load
 #define AFTER_LOAD recall
@@ -420,7 +420,7 @@ inline do_recall()
     fi
 }
 
-/* A reset counts before it swaps, but after it has read what it swaps. */
+/* A reset increments `forgiven` before it swaps, but after it has read the word. */
 
 inline do_reset()
 {
@@ -473,7 +473,7 @@ inline do_step()
     fi
 }
 
-/* Processes are alike: let them begin in order. */
+/* Processes are alike, so they begin in order. */
 #define MAY_BEGIN(p) (step[p] != begin || left[p] < REQUESTS || (p) == 0 || left[(p) - 1] < REQUESTS)
 #define RUNS(p) (step[p] != gone && MAY_BEGIN(p))
 #if PROCESSES == 3

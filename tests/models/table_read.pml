@@ -1,22 +1,23 @@
-/* table_read.pml: a reader of a history among writers.
+/* table_read.pml: a reader of a history while others write.
  *
- * Events are numbered, and an event's number is its instant and its total, too. The newest is in the root; before another
- * replaces it, it is written to its cell, in a ring of CELLS. Cells hold numbers modulo SPAN. An event counts until
- * PERIOD others have come. After each push the writer moves the oldest event on; if another writer has done so, it does
- * nothing.
+ * Events are numbered. An event's number also serves as its time and its total. The newest event is in the root. Before
+ * another replaces it, it is written to its cell in a ring of CELLS. Cells hold numbers modulo SPAN. An event counts
+ * until PERIOD others have come. After each push the writer advances the oldest event, unless another writer has done
+ * so.
  *
- * A reader reads the oldest event, then the newest, then the oldest again, which must be the same. Then it reads cells, and
- * the oldest event once more. It accepts a cell that is between the two events that it knows, and its result if the oldest
- * event has not passed the newest that it has read.
+ * A reader reads the oldest event, then the newest, then the oldest again, which must be unchanged. Then it reads
+ * cells, and the oldest event once more. It accepts a cell that lies between the two events that it knows. It accepts
+ * its result if the oldest event has not passed the newest that it has read.
  *
- * Checked when a reader accepts: each cell was that of its position when the newest event was read, and no event that
- * counted then was forgotten. A reader that does not accept looks again; it accepts if nobody writes meanwhile.
+ * Checked when a reader accepts: each cell had the event of its position when the newest event was read, and no event
+ * that counted then was missed. A reader that does not accept retries. It accepts if no writer interferes.
  *
- * check.py says which sizes are searched, and which faults, each a -D, must be found:
- *   -DNEWEST_FIRST  the newest event is read before the oldest: what counted may be forgotten already
- *   -DNO_SECOND_LOOK  the oldest event is not read again after the newest, which may have gone round the ring by then
- *   -DNO_LAST_LOOK  the oldest event is not read after the cells: a cell may have gone round several times
- *   -DNO_ORDER      a cell is accepted whatever it holds */
+ * check.py lists the sizes that are searched and the faults, each a -D, that must be found:
+ *   -DNEWEST_FIRST    the newest event is read before the oldest: events that counted may be gone already
+ *   -DNO_SECOND_LOOK  the oldest event is not read again after the newest, which may have wrapped around the ring by
+ *   then
+ *   -DNO_LAST_LOOK    the oldest event is not read after the cells: a cell may have been overwritten several times
+ *   -DNO_ORDER        a cell is accepted whatever it holds */
 
 #ifndef WRITERS
 #define WRITERS 1
@@ -38,7 +39,7 @@
 byte newest = 3, oldest = 1;
 byte cells[CELLS];
 byte is_written; /* how many events the writers have added */
-byte ended;      /* writers that are done */
+byte ended;      /* writers that have finished */
 
 #define FIRST_LIVE(when) ((when) >= PERIOD -> (when) - PERIOD + 1 : 1)
 
@@ -60,7 +61,7 @@ proctype writer() {
 	:: else ->
 		seen = newest;
 		oldest_seen = oldest;
-		/* a ring without room is not pushed to */
+		/* no push into a full ring */
 		if
 		:: seen + 1 - oldest_seen < CELLS ->
 			file_newest();
@@ -79,7 +80,7 @@ proctype writer() {
 				fi
 			}
 		:: else ->
-			/* another writer has not moved the oldest event yet: this one does */
+			/* no other writer has advanced the oldest event yet: advance it */
 			atomic {
 				if
 				:: oldest == oldest_seen && oldest < FIRST_LIVE(seen) -> oldest = FIRST_LIVE(seen)
@@ -118,14 +119,14 @@ proctype reader() {
 	:: is_lost || reads == READS || first >= last -> break
 	:: else ->
 		reads++;
-		/* any position: a binary search reads some of them */
+		/* any position, as in a binary search */
 		position = first;
 		do
 		:: position + 1 < last -> position++
 		:: true -> break
 		od;
 		cell = cells[position % CELLS];
-		number = (last + SPAN - cell) % SPAN; /* how long before the newest */
+		number = (last + SPAN - cell) % SPAN; /* distance from the newest event */
 #ifndef NO_ORDER
 		if
 		:: number > last - first -> is_lost = true

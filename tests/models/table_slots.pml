@@ -1,53 +1,53 @@
-/* table_slots.pml: how processes share the slots of a table, and what they may never do to each other.
+/* table_slots.pml: how processes share the slots of a table, and what must never happen.
  *
  * A slot is one word that a single compare-and-swap replaces: free (0), settled (a key's, with the instant fresh_at
- * from which it owes nothing), or a claim (an insertion in progress, told from all others by its nonce). PROCESSES of
- * them charge, refund and reset KEYS keys without end; every slot is a candidate of every key. The keys are buckets of
- * BURST that gain one token in a unit of time.
+ * from which the key is full), or a claim (an insertion in progress, identified by its nonce). PROCESSES of them
+ * charge, refund and reset KEYS keys without end. Every slot is a candidate of every key. The keys are buckets of BURST
+ * that gain one token per unit of time.
  *
  * Checked, after every change of a slot:
  *  1. A key has at most one settled slot.
  *  2. No charge is lost or made twice: the settled slot holds exactly what the key was charged since it was last
- *     forgotten, a key without one owes nothing, and no charge is made that the key's exact bucket would have denied.
- *     A request is charged by the swap that ends it, so one that ends otherwise, or crashes before, never is.
- *  3. A key is forgotten uncounted only when it owes nothing by any clock.
- *  4. With -DBOUND=n and -DAPART: whenever all others crash at once, a process ends what it does within n steps.
- * And that nobody is ever stuck.
+ *  forgotten, a key without a slot has no usage, and no charge is made that the key's exact bucket would have denied.
+ *  The swap that ends a request charges it. A request that ends otherwise, or crashes before, is never charged.
+ *  3. A key is forgotten uncounted only when it is full by every clock.
+ *  4. With -DBOUND=n and -DAPART: if all others crash at once, a process ends its operation within n steps.
+ * Also, no process is ever stuck.
  *
- * Clocks. `time` is the fastest clock there can be. A reading is that or DRIFT less, and the next one is either again,
- * whoever reads: this covers whatever clocks differ by up to DRIFT, which is at most the table's margin SKEW. An
- * operation reads its clock once, before anything else, and may then sleep for as long as it likes. Time moves on when
- * somebody reads it, since nothing else could tell. It ends at LAST, which makes the search finite.
+ * Clocks. `time` is the fastest possible clock. A reading is `time` or DRIFT less, and the next reading, by any
+ * process, is again one of the two. This covers any clocks that differ by up to DRIFT, which is at most the table's
+ * margin SKEW. An operation reads its clock once, before anything else, and may then sleep for any time. Time advances
+ * only when a process reads it, because nothing else could notice. It ends at LAST, which makes the search finite.
  *
- * Crashes. For 1 to 3 a process that crashed is one that takes no more steps, which the search tries after every step
- * anyhow. CRASHES of them are also explicit: gone, their clocks nobody's concern, their claims left behind.
+ * Crashes. For 1 to 3, a crashed process is one that takes no more steps, which the search tries after every step
+ * anyway. CRASHES of them are also explicit: the process is gone, its clock no longer matters, and its claims remain.
  *
  * Steps. With -DAPART each load and each compare-and-swap is a step, and the candidates are read upwards for one key
- * and downwards for the other. Without it, a load and the swap of the same word that depends on it are one step. If
- * the swap succeeds, the word is what was loaded, so it may as well have been loaded then; if it fails, nothing was
- * written since find or look began, so the process may as well have waited there. And find may then miss a settled
- * slot for no reason at all, not only because it reads one slot after the other.
+ * and downwards for the other. Without it, a load and the dependent swap of the same word are one step. If the swap
+ * succeeds, the word is what was loaded, so it may as well have been loaded then. If it fails, nothing was written
+ * since find or look began, so the process may as well have waited there. In that mode find may miss a settled slot
+ * without any reason, not only because it reads one slot after the other.
  *
- * The victim of a claim is any slot that is not the key's. Which of them is best is a matter of quality; the
- * properties must not depend on it. Nobody pauses before removing a claim, for the same reason.
+ * The victim of a claim is any slot except the key's own. Which victim is best is a question of quality; the properties
+ * must not depend on it. For the same reason no process pauses before it removes a claim.
  *
- * Processes are alike, so after each step they are sorted: one state stands for all that differ only in their order.
+ * Processes are alike, so they are sorted after each step: one state stands for all that differ only in their order.
  * -DUNSORTED leaves them as they are, for traces that are easier to follow.
  *
- * With -DREMEMBER the exact bucket is not forgotten when a slot is reclaimed as free, so nobody may ever notice that
- * it was. This needs -DPROMPT: SKEW must cover not only what clocks differ by, but also the time from reading the
- * clock to the swap that ends the operation. Who sleeps for longer may find a key forgotten that owed something at the
- * time read.
+ * With -DREMEMBER the exact bucket is kept when a slot is reclaimed as free, so no process may ever notice the reclaim.
+ * This needs -DPROMPT: SKEW must cover the difference of clocks and also the time from reading the clock to the swap
+ * that ends the operation. A process that sleeps longer may find that a key was forgotten although it had usage at the
+ * time it read.
  *
- * Where the table differs: a refund that leaves a bucket whole by the caller's clock frees its slot at once, without
- * SKEW (-DEARLY_ZERO). That breaks 3: a clock that is behind gains what it is behind by, at the limit's rate.
+ * Difference from the table: a refund that leaves a bucket full by the caller's clock frees its slot at once, without
+ * SKEW (-DEARLY_ZERO). That breaks 3: a clock that is behind gains its lag, at the limit's rate.
  *
- * Not checked: which slot gives way; that two who insert one key at the same time both get on (each may remove the
- * other's claim for ever, though a pause makes that improbable); weak memory (all loads and swaps have one order);
- * keys of the same fingerprint; nonces that come again; algorithms other than the bucket. Several limits at once:
- * table_joint.pml.
+ * Not checked: which slot is evicted; that two processes that insert one key at the same time both succeed (each may
+ * remove the other's claim forever, though a pause makes that improbable); weak memory (all loads and swaps have one
+ * order); keys with the same fingerprint; nonces that repeat; algorithms other than the bucket. table_joint.pml has
+ * several limits at once.
  *
- * check.py says which sizes are searched, and which faults, each a -D, must be found. */
+ * check.py lists the sizes that are searched and the faults, each a -D, that must be found. */
 
 #ifndef PROCESSES
 #define PROCESSES 3
@@ -104,24 +104,24 @@ mtype:step = { begin, find, update, remove, claim, look, outrank, withdraw, sett
 short slot[SLOTS];
 byte time = 1 + DRIFT;
 byte crashes;
-byte owed[3]; /* until when each key owes: what must be */
+byte owed[3]; /* expected: the instant at which each key is full */
 
 mtype:step step[PROCESSES] = begin;
 mtype:operation does[PROCESSES];
 byte key[PROCESSES];
-byte now[PROCESSES];   /* 0: not at work */
+byte now[PROCESSES];   /* 0: idle */
 byte place[PROCESSES]; /* the slot to be replaced */
 byte at[PROCESSES];    /* the slot to be read next */
-short seen[PROCESSES]; /* what was at place */
-short met[PROCESSES];  /* somebody else's claim */
-short mine[PROCESSES]; /* the own claim */
+short seen[PROCESSES]; /* the word at `place` */
+short met[PROCESSES];  /* another process's claim */
+short mine[PROCESSES]; /* the process's own claim */
 
 #ifdef BOUND
 bool is_solo; /* all others have crashed */
 byte steps;   /* since then */
 #endif
 
-/* Of one step only. */
+/* Scratch variables of one step. */
 byte me, chosen;
 hidden byte i, settled, nonce;
 hidden short word;
@@ -160,7 +160,7 @@ inline record_charge()
     owed[key[me]] = CHARGED(owed[key[me]])
 }
 
-/* What no step will look at must not tell states apart. */
+/* Clears what no later step reads, so that it does not tell states apart. */
 inline drop_words()
 {
     place[me] = NOWHERE;
@@ -191,7 +191,8 @@ inline stop(next)
 #define end_operation() stop(begin)
 #endif
 
-/* The least number that is in no slot and that nobody remembers: numbers that never come again look the same. */
+/* The smallest number that is in no slot and in no process. Real nonces are never reused, so unused ones are
+ * equivalent. */
 inline choose_nonce()
 {
     nonce = 1;
@@ -219,7 +220,7 @@ inline choose_nonce()
 #define ALL_HAVE_TIME true
 #endif
 
-/* Reads nothing but the clock. */
+/* Reads only the clock. */
 inline do_begin()
 {
     if
@@ -244,7 +245,7 @@ inline do_begin()
     begin_again()
 }
 
-/* Swaps: CAS(slot, what was seen -> what shall be). */
+/* Swaps: CAS(slot, expected -> new). */
 
 inline do_update()
 {
@@ -308,7 +309,7 @@ inline do_claim()
         printf("process %d claims slot %d of key %d, fresh at %d\n", me, place[me], KEY(seen[me]), FRESH_AT(seen[me]));
         if
         :: KEY(seen[me]) != 0 && NONCE(seen[me]) == 0 && IS_FREE(seen[me]) -> forget_uncounted(KEY(seen[me]))
-        :: KEY(seen[me]) != 0 && NONCE(seen[me]) == 0 && !IS_FREE(seen[me]) -> owed[KEY(seen[me])] = 0 /* gives way */
+        :: KEY(seen[me]) != 0 && NONCE(seen[me]) == 0 && !IS_FREE(seen[me]) -> owed[KEY(seen[me])] = 0 /* evicted */
         :: else
         fi;
         seen[me] = 0;
@@ -378,7 +379,7 @@ inline do_settle()
     fi
 }
 
-/* Loads. A swap that follows is its own step, or not. */
+/* Loads. A swap that follows is a separate step only with -DAPART. */
 
 #ifdef APART
 #define THEN(swap) step[me] = swap
@@ -395,7 +396,7 @@ inline use_found()
 }
 
 #ifdef APART
-/* Upwards for one key, downwards for the other. `chosen`: whether this slot shall be the victim. */
+/* Upwards for one key, downwards for the other. `chosen`: whether this slot becomes the victim. */
 #define CANDIDATE (key[me] == 1 -> at[me] : SLOTS - 1 - at[me])
 inline do_find()
 {
@@ -437,7 +438,7 @@ inline do_find()
     fi
 }
 #else
-/* `chosen` is where it ends. */
+/* `chosen` is the slot at which find ends. */
 inline do_find()
 {
     place[me] = chosen;

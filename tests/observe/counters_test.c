@@ -10,7 +10,7 @@ static void count(uint32_t worker, int64_t n)
 	weir__counters_add(&weir__counters_set_of(set, worker)->unmatched, n);
 }
 
-/* The number that a line would report at this time; UINT64_MAX: no line. */
+/* The number that a log line would report at this time; UINT64_MAX: no line. */
 static uint64_t line_at(uint64_t now_s)
 {
 	uint64_t n = 99;

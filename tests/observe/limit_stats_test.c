@@ -1,4 +1,4 @@
-/* limit_stats_test.c: what a worker counts is what readers get, at times of the test's own. */
+/* limit_stats_test.c: readers get what workers count. The clock is the test's own. */
 #include "observe/limit_stats.h"
 
 #include <pthread.h>
@@ -23,7 +23,7 @@ static struct weir__limit_stats_set *sights_for(uint32_t workers, uint32_t top_k
 	for (uint32_t i = 0; i < LIMITS; i++)
 		limits[i].index = i;
 	stats_set = weir__limit_stats_set_new(table, workers, top_keys);
-	table->region.limits_max = limits_max; /* it has no more: nobody asks it */
+	table->region.limits_max = limits_max; /* restored: this table never decides here */
 	CHECK(stats_set != NULL);
 	return stats_set;
 }
@@ -39,7 +39,7 @@ static struct weir_claim claim_on(uint32_t limit, const char *key)
 	return (struct weir_claim){ &limits[limit], key, strlen(key), 1 };
 }
 
-/* Of 10, so many are left. */
+/* A verdict of a limit of 10 with `remaining` left. */
 static struct weir_verdict said(bool is_allowed, uint64_t remaining, weir_ns delay)
 {
 	return (struct weir_verdict){ .allowed = is_allowed, .limit = 10, .remaining = remaining, .delay = delay };
@@ -64,7 +64,7 @@ static uint64_t decided_in(struct weir__limit_stats_set *stats_set, uint32_t lim
 
 /* --- by second --------------------------------------------------------------------------------------------------- */
 
-/* Of 300 seconds the last 128 are remembered, whichever worker saw them. */
+/* Of 300 seconds the last 128 are kept, whichever worker counted them. */
 static void seconds_are_a_ring(void)
 {
 	struct weir__limit_stats_set *const stats_set = sights_for(2, 0);
@@ -91,7 +91,7 @@ static void seconds_are_a_ring(void)
 	end(stats_set);
 }
 
-/* Who asks for more than is remembered gets nothing for it. */
+/* Seconds beyond the ring are zero. */
 static void a_series_may_be_longer_than_the_ring(void)
 {
 	struct weir__limit_stats_set *const stats_set = sights_for(1, 0);
@@ -130,7 +130,7 @@ static void delays_are_summed(void)
 
 	see(stats_set, 0, 0, START, said(true, 0, 100));
 	see(stats_set, 1, 0, START + 1000, said(true, 0, 20));
-	see(stats_set, 1, 0, START + 1000, said(false, 0, 7)); /* who is denied does not wait */
+	see(stats_set, 1, 0, START + 1000, said(false, 0, 7)); /* a denied request does not wait */
 	see(stats_set, 1, 0, START + 1000, said(true, 0, 0));
 	weir__limit_stats_set_delays(stats_set, &limits[0], &delayed, &delay_ns);
 	CHECK_EQ(delayed, 2);
@@ -138,7 +138,7 @@ static void delays_are_summed(void)
 	end(stats_set);
 }
 
-/* A request that is denied is counted by those that denied it alone, as the table does. */
+/* A denied request counts only for the limits that denied it, as in the table. */
 static void together_is_counted_as_by_the_table(void)
 {
 	struct weir__limit_stats_set *const stats_set = sights_for(1, 4);
@@ -183,7 +183,7 @@ static void groups_of_several_limits_are_told_apart(void)
 	end(stats_set);
 }
 
-/* A request that met two limits is one, in all and in its second; those in shadow change nothing. */
+/* A request with two limits counts once, in total and in its second. Limits in shadow change nothing. */
 static void requests_are_counted_as_wholes(void)
 {
 	struct weir__limit_stats_set *const stats_set = sights_for(2, 0);
@@ -210,7 +210,7 @@ static void requests_are_counted_as_wholes(void)
 	weir__limit_stats_each(weir__limit_stats_set_of(stats_set, 0), claims, go, 1,
 			       AT(START + WEIR__LIMIT_STATS_SECONDS));
 	weir__limit_stats_set_requests_series(stats_set, START, 1, series);
-	CHECK(series[0].decided == 1 && series[0].rejected == 1); /* what the other worker has seen */
+	CHECK(series[0].decided == 1 && series[0].rejected == 1); /* counted by the other worker */
 	end(stats_set);
 }
 
@@ -253,7 +253,7 @@ static void places_end_at_their_bounds(void)
 	end(stats_set);
 }
 
-/* What answers told of is what was throttled: a limit in shadow throttles nobody. */
+/* A reply is throttled if it says so: a limit in shadow throttles no request. */
 static void answers_are_throttled_or_not(void)
 {
 	struct weir__limit_stats_set *const stats_set = sights_for(1, 0);
@@ -267,7 +267,7 @@ static void answers_are_throttled_or_not(void)
 	weir__limit_stats_together(stats, &claim, &verdicts[1], 1, true, AT(START));
 	weir__limit_stats_answered(stats, 4);
 	weir__limit_stats_sent(stats, 1000, 3000);
-	weir__limit_stats_sent(stats, 1000, 9000); /* nothing was answered in between */
+	weir__limit_stats_sent(stats, 1000, 9000); /* no reply in between */
 	weir__limit_stats_set_durations(stats_set, WEIR__DURATION_REQUEST, &answer);
 	weir__limit_stats_set_durations(stats_set, WEIR__DURATION_THROTTLED, &throttled);
 	CHECK(answer.n == 2 && answer.sum_ns == 4000 && throttled.n == 2 && throttled.sum_ns == 4000);
@@ -311,7 +311,7 @@ static uint64_t sum_of_keys(struct weir__limit_stats_set *stats_set, uint32_t li
 	return sum;
 }
 
-/* Ten keys ask in turns, so often in a second. */
+/* Ten keys take turns, `times` requests in a second. */
 static void ask_in_turns(struct weir__limit_stats_set *stats_set, uint32_t times, uint32_t second)
 {
 	static const char *const names[] = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9" };
@@ -343,7 +343,7 @@ static void quiet_times_are_exact(void)
 	end(stats_set);
 }
 
-/* In the first second it is not known yet how busy they are. The numbers are always the same ones: the seed is. */
+/* In the first second the rate is not known yet. The random seed is fixed, so the numbers are always the same. */
 static void busy_times_are_reckoned_without_a_bias(void)
 {
 	const uint32_t times = 2000000;
@@ -388,9 +388,9 @@ static void a_limit_that_nobody_asks_gives_way(void)
 
 	for (uint32_t i = 0; i < WEIR__LIMIT_STATS_LIMITS_MAX; i++)
 		see(stats_set, 0, i, START, said(true, 5, 0));
-	see(stats_set, 0, WEIR__LIMIT_STATS_LIMITS_MAX, START, said(true, 5, 0)); /* there is no room */
+	see(stats_set, 0, WEIR__LIMIT_STATS_LIMITS_MAX, START, said(true, 5, 0)); /* no room */
 	CHECK(!weir__limit_stats_set_has(stats_set, &limits[WEIR__LIMIT_STATS_LIMITS_MAX]));
-	see(stats_set, 0, WEIR__LIMIT_STATS_LIMITS_MAX, later - 1, said(true, 5, 0)); /* nor yet */
+	see(stats_set, 0, WEIR__LIMIT_STATS_LIMITS_MAX, later - 1, said(true, 5, 0)); /* still no room */
 	CHECK(!weir__limit_stats_set_has(stats_set, &limits[WEIR__LIMIT_STATS_LIMITS_MAX]));
 	for (uint32_t i = 1; i < WEIR__LIMIT_STATS_LIMITS_MAX; i++)
 		see(stats_set, 0, i, later - 1, said(true, 5, 0));
@@ -403,7 +403,7 @@ static void a_limit_that_nobody_asks_gives_way(void)
 	end(stats_set);
 }
 
-/* One that was asked before the clock was set back a little is not one that nobody asks. */
+/* A limit that was used before the clock was set back a little does not count as unused. */
 static void a_clock_set_back_a_little_ends_no_limit(void)
 {
 	struct weir__limit_stats_set *const stats_set = sights_for(1, 0);
@@ -421,7 +421,7 @@ static void a_clock_set_back_a_little_ends_no_limit(void)
 	end(stats_set);
 }
 
-/* Keys of 1024 counters take 64 MiB at most: limits beyond that are seen without keys. */
+/* Keys of 1024 counters take at most 64 MiB. Limits beyond that are counted without keys. */
 static void keys_take_so_much_memory_at_most(void)
 {
 	struct weir__limit_stats_set *const stats_set = sights_for(1, 1024);
@@ -444,12 +444,12 @@ static void keys_take_so_much_memory_at_most(void)
 struct looking {
 	struct weir__limit_stats_set *stats_set;
 	_Atomic bool is_over;
-	_Atomic uint32_t second; /* in which something was seen last */
+	_Atomic uint32_t second; /* of the newest count */
 	_Atomic uint64_t faults, seen;
 };
 
-/* Limits give way all the time, and what is read is always of the one that was asked for: limit i has i % 5 + 1 decisions in
- * a second at most, and its key is its number. */
+/* Limits are evicted all the time, and a reader always gets the limit that it asked for: limit i has at most i % 5 + 1
+ * decisions in a second, and its key is its number. */
 static void *look_on(void *looking_)
 {
 	struct looking *const looking = looking_;
@@ -467,7 +467,7 @@ static void *look_on(void *looking_)
 			looking->seen += series[j].decided > 0;
 		}
 		weir__limit_stats_set_requests_series(looking->stats_set, atomic_load(&looking->second), 4, series);
-		for (int j = 0; j < 4; j++) /* 8 limits in a second, which comes twice at most */
+		for (int j = 0; j < 4; j++) /* 8 limits in a second, which occurs at most twice */
 			looking->faults += series[j].decided > 2 * 8 * 5 || series[j].rejected > 0;
 		weir__limit_stats_set_requests(looking->stats_set, &series[0]);
 		weir__limit_stats_set_delays(looking->stats_set, &limits[i], &delayed, &delay_ns);
@@ -491,7 +491,7 @@ static void others_look_while_limits_give_way(void)
 		for (uint32_t i = 0; i < LIMITS; i++) {
 			const struct weir_claim claim = { &limits[i], (const char *)&i, sizeof(i), 1 };
 			const struct weir_verdict verdict = said(true, 5, i % 2);
-			const uint32_t second = START + round * 200 + i / 8; /* so that 1000 limits are too many */
+			const uint32_t second = START + round * 200 + i / 8; /* so that more limits are live than fit */
 
 			atomic_store(&looking.second, second);
 			for (uint32_t n = 0; n < i % 5 + 1; n++)

@@ -1,4 +1,4 @@
-/* log_lines_test.c: lines as text and as JSON, and what becomes of them when nobody reads. */
+/* log_lines_test.c: log lines as text and as JSON, and what happens to them when the reader is slow. */
 /* Covers: src/observe/log.c, src/os/descriptor.c */
 #include "observe/log.h"
 
@@ -10,7 +10,7 @@
 
 #define BYTES(literal) literal, sizeof(literal) - 1
 
-/* What a line says behind its time. */
+/* The text of a line after its time. */
 static const char *said(struct weir__log_line *line)
 {
 	static char text[WEIR__LOG_LINE + 1];
@@ -81,7 +81,7 @@ static void a_line_has_parts(void)
 	CHECK_TEXT(said(&line), " n=7\n");
 }
 
-/* However much is to be said, the line ends as one, and says that it was cut. */
+/* A line that is too long ends properly and says that it was cut. */
 static void a_long_line_is_cut(void)
 {
 	char bytes[2 * WEIR__LOG_LINE];
@@ -107,7 +107,7 @@ static void a_long_line_is_cut(void)
 
 /* --- the queue ----------------------------------------------------------------------------------------------------- */
 
-/* All lines that come until the other end is closed, or this word. */
+/* Counts lines until the other end is closed, or one has this word. */
 static uint64_t count_lines(FILE *in, const char *until, char *ret_last, size_t size)
 {
 	uint64_t n = 0;
@@ -120,7 +120,7 @@ static uint64_t count_lines(FILE *in, const char *until, char *ret_last, size_t 
 	return n;
 }
 
-/* A log, where its lines can be read, and the end of the pipe into which it writes. */
+/* A log that writes into a pipe. Returns both ends: where its lines can be read, and where it writes. */
 static struct weir__log *piped_log(FILE **ret_in, int *ret_end)
 {
 	struct weir__log *log;

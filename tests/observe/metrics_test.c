@@ -1,4 +1,4 @@
-/* Pages of metrics, byte by byte: numbers, labels, heads and histograms, in both formats. */
+/* metrics_test.c: pages of metrics, byte by byte: numbers, labels, heads and histograms, in both formats. */
 #include "observe/metrics.h"
 
 #include "check.h"
@@ -75,7 +75,7 @@ static void labels_may_be_any_bytes(void)
 	CHECK_TEXT(label_of("\xed\xa0\x80"), "l=\"\\\\xED\\\\xA0\\\\x80\"");
 }
 
-/* What there is no room for is cut off, and never within a character, or its escape. */
+/* Labels are cut to the room, but never within a character or its escape. */
 static void labels_are_bounded(void)
 {
 	static char value[2 * WEIR__LABELS_SIZE];
@@ -141,7 +141,7 @@ static bool ends_with(const char *text, const char *end)
 	return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Units are the end of names, and suffixes are nobody's name. */
+/* Names end with their unit, and not with a suffix of the format. */
 static void rows_are_sound(void)
 {
 	for (size_t i = 0; i < WEIR__METRICS_N; i++) {

@@ -1,4 +1,4 @@
-/* otlp_test.c: spans as JSON, and what collectors answer. */
+/* otlp_test.c: trace spans as JSON, and responses of collectors. */
 #include "observe/otlp.h"
 
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static void whole_requests(void)
 	free(none);
 }
 
-/* Names of Envoy's form may have any bytes. */
+/* Names in Envoy's format may have any bytes. */
 static void names_of_any_bytes(void)
 {
 	const struct weir__span span = { .algorithm = "token_bucket", .limit = "a\n\xff\"\\\xc3\xa9\xe2\x82" };

@@ -1,4 +1,4 @@
-/* top_keys_test.c: a few counters for many keys, against an exact count of each. */
+/* top_keys_test.c: a few counters for many keys, compared with an exact count of each. */
 #include "observe/top_keys.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@ enum { KEYS = 100000, MOST = 64, SPAN = WEIR__TOP_KEYS_PERIOD_S };
 
 #define SECONDS(n) ((weir_ns)(n)*UINT64_C(1000000000))
 
-/* The beginning of a span. */
+/* The beginning of a period of SPAN seconds. */
 static const weir_ns start = SECONDS(UINT64_C(1700000010));
 
 static uint64_t random_state = 1;
@@ -23,7 +23,7 @@ static uint32_t random_below(uint32_t n)
 	return (uint32_t)((random_state >> 32) * n >> 32);
 }
 
-/* Key number k has a weight of 1/(k+1), by a table of sums. */
+/* Key k has a weight of 1/(k+1). Uses a table of sums. */
 static uint32_t zipf(void)
 {
 	static uint32_t sums[KEYS];
@@ -83,7 +83,7 @@ static uint64_t count_of(struct weir__top_keys *top_keys, const char *key, enum 
 
 /* --- the bound --------------------------------------------------------------------------------------------------- */
 
-/* What space-saving promises, of `n` keys that were added to some summaries together. */
+/* The guarantees of space-saving, for `n` keys added to several summaries. */
 static void check_promises(const struct weir__top_key *found, size_t n_found, const uint32_t *exact, uint64_t n)
 {
 	bool *const is_there = calloc(KEYS, sizeof(*is_there));
@@ -153,7 +153,7 @@ static void two_spans_are_within_the_bound(void)
 	check_bound(zipf, 100000, 4, true);
 }
 
-/* As long as there are no more keys than counters nothing is reckoned. */
+/* With no more keys than counters, counts are exact. */
 static void few_keys_are_exact(void)
 {
 	struct weir__top_keys *const top_keys = weir__top_keys_new(MOST);
@@ -191,7 +191,7 @@ static void the_smallest_gives_way(void)
 	weir__top_keys_free(top_keys);
 }
 
-/* A full summary that lacks a key may have counted it as often as its smallest. */
+/* A full summary without a key may have counted it as often as its smallest counter. That is added. */
 static void what_another_may_have_counted_is_added(void)
 {
 	struct weir__top_keys *const of[] = { weir__top_keys_new(2), weir__top_keys_new(2) };
@@ -250,7 +250,7 @@ static void both_spans_are_counted(void)
 	weir__top_keys_free(top_keys);
 }
 
-/* A reader may be ahead of who adds: what there is stays. */
+/* A reader may be ahead of a writer: the counts stay. */
 static void who_is_a_little_late_ends_nothing(void)
 {
 	struct weir__top_keys *const top_keys = weir__top_keys_new(MOST);
@@ -315,7 +315,7 @@ struct reading {
 	uint64_t faults;
 };
 
-/* Counts never go down within a span. */
+/* Counts never decrease within a period. */
 static void *read_on(void *reading_)
 {
 	struct reading *const reading = reading_;

@@ -1,4 +1,4 @@
-/* trace_test.c: traceparent as W3C says, and spans that go from one thread to another. */
+/* trace_test.c: traceparent as W3C defines it, and trace spans that pass from one thread to another. */
 #include "observe/trace.h"
 
 #include <pthread.h>
@@ -58,7 +58,7 @@ static void traceparents(void)
 	}
 }
 
-/* No beginning of one is one, nor is anything read beyond its end. */
+/* No prefix of a traceparent is valid, and nothing is read beyond its end. */
 static void beginnings(void)
 {
 	static const char text[] = "00-" TRACE "-" SPAN "-01";
@@ -105,7 +105,7 @@ static void *put_all(void *ring)
 	return NULL;
 }
 
-/* Those that come out are whole and in order, and none is lost that was not counted. */
+/* Spans arrive complete and in order, and every lost one is counted. */
 static void from_thread_to_thread(void)
 {
 	struct weir__span_ring *const ring = weir__span_ring_new();

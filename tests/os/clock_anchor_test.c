@@ -1,4 +1,4 @@
-/* clock_anchor_test.c: how far the time of day is ahead, as it is moved by whoever comes by. All clocks are arguments. */
+/* clock_anchor_test.c: the anchor of a shared clock, which any process may move. All clocks are arguments. */
 #include "os/clock.h"
 
 #include "check.h"
@@ -21,7 +21,7 @@ static weir_ns read_at(struct weir__clock_anchor *anchor, weir_ns monotonic)
 	return monotonic + weir__clock_anchor_at(anchor, monotonic);
 }
 
-/* Reads and moves each 100 ms; the time of day is `ahead` from begin on. Returns the last reading. */
+/* Reads and moves the anchor every 100 ms; the wall clock is `ahead` from `from` on. Returns the last reading. */
 static weir_ns run(struct weir__clock_anchor *anchor, weir_ns from, weir_ns to, uint64_t ahead)
 {
 	weir_ns last = 0;
@@ -81,12 +81,12 @@ static void a_jump_is_announced_and_happens_for_all_at_once(void)
 	weir_ns before, at;
 
 	weir__clock_anchor_move(&anchor, begin + MS(100), begin + MS(100) + offset + S(3600));
-	for (at = begin + MS(100); at < begin + MS(300); at += MS(1)) { /* nobody has jumped for 200 ms */
+	for (at = begin + MS(100); at < begin + MS(300); at += MS(1)) { /* no reader jumps for 200 ms */
 		before = read_at(&anchor, at);
 		CHECK_EQ(before, at + offset);
 	}
 	CHECK_EQ(read_at(&anchor, begin + MS(300)), begin + MS(300) + offset + S(3600));
-	/* Whoever's counter is a little behind still reads the old time, as all did then. */
+	/* A reader whose counter is a little behind still reads the old time. */
 	CHECK_EQ(read_at(&anchor, begin + MS(299)), begin + MS(299) + offset);
 }
 

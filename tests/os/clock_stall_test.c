@@ -1,6 +1,6 @@
-/* clock_stall_test.c: a thread that is stopped for seconds between two readings of the kernel's clocks (as by SIGSTOP, a
- * frozen container, or a host that pauses) must not take that for a wall clock that was set. The kernel's clocks are
- * this file's: the clock is compiled once more, with another clock_gettime. */
+/* clock_stall_test.c: a thread that stops for seconds between two readings of the kernel's clocks (SIGSTOP, a frozen
+ * container, a paused host) must not conclude that the wall clock was set. The test compiles the clock again with its
+ * own clock_gettime. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static int read_kernel(clockid_t id, struct timespec *ret_at)
 	return 0;
 }
 
-#undef __x86_64__ /* no counter of the processor: it knows nothing of these clocks */
+#undef __x86_64__ /* no counter of the processor, which does not follow these clocks */
 #define clock_gettime read_kernel
 #include "os/clock.c"
 

@@ -1,5 +1,5 @@
-/* clock_test.c: the process's clock, and one that processes share, beside the kernel's and on all cores at once. How
- * the anchor of the latter is moved is in clock_anchor_test.c. */
+/* clock_test.c: the process's clock and the clock that processes share, compared with the kernel's, on all cores at
+ * once. clock_anchor_test.c tests how the anchor of the shared clock moves. */
 #include "os/clock.h"
 
 #include <pthread.h>
@@ -13,8 +13,8 @@
 /* Far more than the clock's own error, far less than a minute's window. */
 #define TOLERANCE UINT64_C(50000000)
 
-/* Clocks of one anchor are as far apart as their own rates are wrong between two steerings, which is microseconds; a
- * table bears more. */
+/* Clocks of one anchor differ by the error of their rates between two adjustments, which is microseconds. A table
+ * tolerates more than this. */
 #define APART UINT64_C(300000)
 
 #define S(n) (UINT64_C(n) * 1000000000)
@@ -87,7 +87,7 @@ static void check_order(weir_ns (*read)(void))
 {
 	weir_ns last = read();
 
-	for (int i = 0; i < 3000000; i++) { /* long enough to be steered several times */
+	for (int i = 0; i < 3000000; i++) { /* long enough for several adjustments */
 		const weir_ns now = read();
 
 		if (now < last)
@@ -111,7 +111,8 @@ static _Atomic weir_ns newest;
 static _Atomic uint64_t went_back;
 static weir_ns (*watched)(void);
 
-/* Reading the clock is no fence: it may happen before the load of what another thread read. Here it must not. */
+/* Reading the clock is not a fence: the processor may do it before it loads another thread's reading. Here it must
+ * not. */
 static void fence(void)
 {
 #if defined(__x86_64__)
@@ -166,7 +167,7 @@ static void a_shared_one_never_goes_back_between_cores(void)
 	watch_on_all_cores(shared_now);
 }
 
-/* As two processes have them: each calibrated and steered by itself. */
+/* Two clocks as in two processes: each calibrated and adjusted by itself. */
 static void clocks_of_one_anchor_agree(void)
 {
 	struct weir__clock other;
@@ -182,7 +183,7 @@ static void clocks_of_one_anchor_agree(void)
 	}
 }
 
-/* Whatever the wall clock says: a clock is the kernel's monotonic one and what the anchor adds. */
+/* The wall clock does not matter: a clock is the kernel's monotonic clock plus the anchor's offset. */
 static void a_clock_adds_what_its_anchor_says(void)
 {
 	static const weir_ns ahead[] = { 0, S(50), S(1790000000) };

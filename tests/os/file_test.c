@@ -1,4 +1,4 @@
-/* file_test.c: files that are made before they have a name, and locks that belong to an opening. */
+/* file_test.c: files that are created before they have a name, and locks that belong to an open file description. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include "check.h"
 #include "test_folder.h"
 
-/* A file system that knows no file without a name, if that is wished. */
+/* If set, open_hooked acts as a file system without O_TMPFILE. */
 static bool names_all_files;
 
 static int open_hooked(const char *path, int flags, ...)
@@ -90,7 +90,7 @@ static void what_cannot_be_made_leaves_nothing(void)
 	names_all_files = false;
 }
 
-/* Of two openings, in one process, too. */
+/* Between two open file descriptions, also in one process. */
 static void locks_belong_to_an_opening(void)
 {
 	const int first = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600), second = open(path, O_RDWR | O_CLOEXEC);

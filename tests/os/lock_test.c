@@ -1,4 +1,4 @@
-/* lock_test.c: one at a time, and nobody is forgotten. */
+/* lock_test.c: one thread at a time has the lock, and every waiting thread gets it. */
 /* Covers: src/os/futex.c */
 #include "os/lock.h"
 

@@ -1,4 +1,4 @@
-/* loop_test.c: a loop tells the same whether it waits awake or asleep. */
+/* loop_test.c: a loop reports the same events whether it spins or sleeps. */
 #include "os/loop.h"
 
 #include <sys/socket.h>
@@ -37,14 +37,14 @@ static int wait_once(struct pair *pair, struct weir__loop_event events[WEIR__LOO
 	return weir__loop_wait(&pair->loop, -1, events);
 }
 
-/* What is sent before each wait is short to wait for: awake soon, and so it stays. */
+/* A byte is sent before each wait, so all waits are short: the loop starts to spin and continues. */
 static void it_wakes_up_and_tells_the_same(void)
 {
 	struct weir__loop_event events[WEIR__LOOP_EVENTS];
 	struct pair pair;
 	char byte;
 
-	begin(&pair, UINT64_C(10000000000)); /* whatever the machine does meanwhile, that is short */
+	begin(&pair, UINT64_C(10000000000)); /* so long that every wait counts as short, even on a slow machine */
 	for (int i = 0; i < MANY; i++) {
 		CHECK_EQ(weir__spin_is_on(&pair.loop.spin), i >= WEIR__SPIN_STREAK);
 		CHECK_EQ(write(pair.there, "x", 1), 1);
@@ -76,7 +76,7 @@ static void an_alarm_and_a_wake_end_a_wait_that_is_awake(void)
 	end(&pair);
 }
 
-/* What comes later than it looks for is not lost, and was in vain. */
+/* An event that comes after the spin is not lost, and the spin was in vain. */
 static void it_falls_asleep(void)
 {
 	struct weir__loop_event events[WEIR__LOOP_EVENTS];

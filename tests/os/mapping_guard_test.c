@@ -1,4 +1,4 @@
-/* mapping_guard_test.c: a file that is truncated while its memory is in use. */
+/* mapping_guard_test.c: a file that is truncated while its mapping is in use. */
 #include "os/mapping_guard.h"
 
 #include <fcntl.h>
@@ -55,7 +55,7 @@ static size_t size_of_file(void)
 	return stat(path, &status) == 0 ? (size_t)status.st_size : 0;
 }
 
-/* The head is restored, what was not cut off stays, the rest is zero, and all of it can be written. */
+/* The head is restored, bytes before the cut stay, the rest is zero, and all pages are writable. */
 static void check_pages(const struct mapping *mapping, size_t kept)
 {
 	for (size_t i = 0; i < PAGES; i++) {
@@ -97,7 +97,7 @@ static void it_is_noticed_before_it_is_touched(void)
 	unmap(&mapping);
 }
 
-/* The copy of the head is as old as the last look. */
+/* The head is restored as of the last call of weir__mapping_guard_look. */
 static void the_head_is_the_last_that_was_seen(void)
 {
 	const struct mapping mapping = map_file();
@@ -110,7 +110,7 @@ static void the_head_is_the_last_that_was_seen(void)
 	unmap(&mapping);
 }
 
-/* In a child, since the limit of file sizes is the process's. */
+/* In a child process, because the file size limit is per process. */
 static void without_room_it_goes_on_in_memory(void)
 {
 	const struct mapping mapping = map_file();
@@ -128,7 +128,7 @@ static void without_room_it_goes_on_in_memory(void)
 		check_pages(&mapping, 100);
 		state = weir__mapping_guard_state(mapping.guard);
 		CHECK(state.is_detached && state.truncations == 1);
-		weir__mapping_guard_look(mapping.guard); /* and it is not found again */
+		weir__mapping_guard_look(mapping.guard); /* not reported again */
 		CHECK_EQ(weir__mapping_guard_state(mapping.guard).truncations, 1);
 		CHECK(size_of_file() < size);
 		_exit(check_failed);
@@ -145,7 +145,7 @@ static void a_file_that_lost_its_name(void)
 	unlink(path);
 	weir__mapping_guard_look(mapping.guard);
 	CHECK(!weir__mapping_guard_state(mapping.guard).is_named);
-	close(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600)); /* another one */
+	close(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600)); /* another file of that name */
 	weir__mapping_guard_look(mapping.guard);
 	CHECK(!weir__mapping_guard_state(mapping.guard).is_named);
 	check_pages(&mapping, size);
@@ -167,7 +167,7 @@ static void *touch(void *context)
 	return NULL;
 }
 
-/* Until no thread is in the handler any more: a file that is truncated again while it is mended may lose its head. */
+/* Waits until no thread is in the handler: a file that is truncated during the repair may lose its head. */
 static void await_threads(void)
 {
 	uint64_t before[THREADS];
@@ -202,7 +202,7 @@ static void many_threads_touch_it(void)
 	unmap(&mapping);
 }
 
-/* Without a guard, as before: the process ends by the signal. */
+/* Without a guard, the signal ends the process. */
 static void what_is_not_guarded_is_not_caught(void)
 {
 	const struct mapping mapping = map_file();

@@ -1,4 +1,4 @@
-/* memory_room_test.c: what is left of memory, as told by files that look like those of /proc and /sys. */
+/* memory_room_test.c: how much memory is available, read from fake files of /proc and /sys. */
 #include "os/memory_room.h"
 
 #include <ftw.h>
@@ -169,13 +169,13 @@ static void the_least_counts(void)
 	}
 }
 
-/* A file that is yet to be made is in the file system of its directory. */
+/* A file that does not exist yet counts by the file system of its directory. */
 static void the_file_system_counts(void)
 {
 	struct weir__memory_room with, without;
 
 	make_folder();
-	weir__memory_room(root, "/proc/no-such-file", &with); /* a file system without room, and without a limit */
+	weir__memory_room(root, "/proc/no-such-file", &with); /* a file system without blocks and without a limit */
 	weir__memory_room(root, NULL, &without);
 	CHECK_EQ(with.bytes, without.bytes);
 	weir__memory_room(root, "/dev/shm/no-such-file", &with);

@@ -1,4 +1,4 @@
-/* memory_test.c: what names of shared memory there are, and whose. */
+/* memory_test.c: names, sizes and owners of shared memory. */
 #include "os/memory.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ struct visited {
 	size_t n;
 };
 
-/* Others may have memory, too. */
+/* Ignores shared memory of other programs. */
 static void visit(void *context, const char *name)
 {
 	struct visited *const visited = context;

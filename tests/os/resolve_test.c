@@ -1,4 +1,5 @@
-/* resolve_test.c: addresses at once, names by a thread, and answers that nobody waits for. Connections without waiting. */
+/* resolve_test.c: addresses are resolved at once, names by a thread, and results may be abandoned. Connections do not
+ * block. */
 /* Covers: src/os/net.c, src/os/thread_start.c */
 #include "os/resolve.h"
 
@@ -14,7 +15,7 @@ static struct weir__net_address addresses[WEIR__RESOLVE_ADDRESSES];
 static unsigned n;
 static const char *why;
 
-/* Waits for the loop to be woken; the test's own timeout ends what never comes. */
+/* Waits until the loop is woken. A wake-up that never comes ends in the test's timeout. */
 static void wait_for(struct weir__loop *loop, struct weir__resolve *resolve)
 {
 	struct weir__loop_event events[WEIR__LOOP_EVENTS];
@@ -64,7 +65,8 @@ static void names_are_looked_up(void)
 	weir__loop_close(&loop);
 }
 
-/* The thread frees what it has found, and wakes no loop that is gone. Too many at once are refused, and that passes. */
+/* The thread frees an abandoned result and does not wake a loop that was closed. Too many lookups at once return
+ * EAGAIN, until some end. */
 static void nobody_has_to_wait(void)
 {
 	struct weir__resolve *resolve;
@@ -93,7 +95,7 @@ static void nobody_has_to_wait(void)
 	weir__loop_close(&loop);
 }
 
-/* What became of a connection, once there is something to tell. */
+/* The result of a connection attempt, once it is known. */
 static int outcome(int socket)
 {
 	struct pollfd one = { .fd = socket, .events = POLLOUT };

@@ -1,4 +1,4 @@
-/* spin_test.c: when a loop waits awake, and when it sleeps. Times are given, nothing sleeps. */
+/* spin_test.c: when a loop spins and when it sleeps. Times are arguments. */
 #include "os/spin.h"
 
 #include "check.h"
@@ -55,7 +55,7 @@ static void a_first_one_in_vain_ends_it(void)
 	CHECK(!weir__spin_is_on(&spin));
 }
 
-/* Up to one in five. */
+/* Spinning continues while at most one in five waits is in vain. */
 static void it_lasts_while_it_pays(void)
 {
 	struct weir__spin spin = awake();
@@ -83,7 +83,7 @@ static void it_rests_before_it_begins_again(void)
 	CHECK(weir__spin_is_on(&spin));
 }
 
-/* How long it rests after it was tried in vain so often, since it last paid. */
+/* How long spinning pauses after this many failed attempts in a row. */
 static uint64_t rest_after(struct weir__spin *spin, int tries, uint64_t *now)
 {
 	for (int i = 0; i < tries; i++) {
@@ -95,7 +95,7 @@ static uint64_t rest_after(struct weir__spin *spin, int tries, uint64_t *now)
 	return spin->rests_until - *now;
 }
 
-/* Until it is given up. */
+/* Notes waits until spinning ends. Returns the pause. */
 static uint64_t rest_of(struct weir__spin *spin, uint64_t waited_ns, uint64_t now)
 {
 	while (weir__spin_is_on(spin))
@@ -118,7 +118,7 @@ static void rests_double_and_shrink_slowly_while_it_pays(void)
 	CHECK_EQ(rest_of(&spin, LONG, now), WEIR__SPIN_REST_LEAST_NS);
 }
 
-/* However short it was. */
+/* A wait that was interrupted by another thread's need for the processor counts as in vain, however short. */
 static void it_ends_where_others_want_the_processor(void)
 {
 	struct weir__spin spin = awake();

@@ -1,4 +1,4 @@
-/* text_file_test.c: what is read, and what would make the reader wait. */
+/* text_file_test.c: which files are read, and which are rejected because they would block the reader. */
 #include "os/text_file.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* thread_test.c: numbers that tell threads and processes apart. A number or nonce is the same as another by chance once
- * in 2^32; what is asked of many allows for one such pair. */
+/* thread_test.c: numbers and nonces that tell threads and processes apart. Two are equal by chance once in 2^32, so
+ * tests of many tolerate a few pairs. */
 #include "os/thread.h"
 
 #include <pthread.h>
@@ -30,7 +30,7 @@ static void look(struct seen *ret_seen)
 static void *look_in_thread(void *mine)
 {
 	look(mine);
-	pthread_barrier_wait(&barrier); /* all live at once */
+	pthread_barrier_wait(&barrier); /* all threads live at once */
 	return NULL;
 }
 
@@ -72,7 +72,7 @@ static struct seen of_child(void)
 	size_t done = 0;
 
 	CHECK_EQ(pipe(ends), 0);
-	fflush(stdout); /* or the child says again what was said */
+	fflush(stdout); /* or the child prints the buffer again */
 	child = fork();
 	if (child == 0) {
 		look(&answer);
@@ -99,7 +99,7 @@ static struct seen of_child(void)
 	return answer;
 }
 
-/* First of all: nobody has asked for a number yet. */
+/* Must run first, before any thread has a number. */
 static void who_has_nonces_alone_is_told_apart_from_its_child(void)
 {
 	const uint32_t before = weir__thread_nonce();
@@ -116,10 +116,10 @@ static void threads_have_numbers_in_a_row(void)
 	for (size_t i = 0; i < THREADS; i++) {
 		numbers[i] = seen[i].number;
 		CHECK(numbers[i] != 0);
-		CHECK_EQ(seen[i].again, seen[i].number); /* and keep them */
+		CHECK_EQ(seen[i].again, seen[i].number); /* the number stays */
 	}
 	CHECK_EQ(pairs_in(numbers, THREADS), 0);
-	/* Sorted, they are neighbours; unless they went past 2^32, where 0 is left out. */
+	/* Sorted, they are consecutive, unless they wrapped at 2^32, where 0 is skipped. */
 	CHECK(numbers[THREADS - 1] - numbers[0] == THREADS - 1 || numbers[0] == 1);
 }
 
@@ -130,9 +130,9 @@ static void nonces_differ(void)
 	start_all();
 	for (size_t i = 0; i < THREADS; i++) {
 		memcpy(all + i * NONCES, seen[i].nonces, sizeof(seen[i].nonces));
-		CHECK_EQ(pairs_in(seen[i].nonces, NONCES), 0); /* never the same again in one thread */
+		CHECK_EQ(pairs_in(seen[i].nonces, NONCES), 0); /* no repeats within one thread */
 	}
-	/* Of 128,000 numbers 2 pairs are to be expected. */
+	/* Two pairs are expected among 128,000 numbers. */
 	CHECK(pairs_in(all, sizeof(all) / sizeof(all[0])) < 50);
 }
 

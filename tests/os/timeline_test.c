@@ -1,4 +1,4 @@
-/* timeline_test.c: how time is steered. Ticks and wall clock are given, nothing sleeps. */
+/* timeline_test.c: how the clock is adjusted. Ticks and wall clock are arguments. */
 #include "os/timeline.h"
 
 #include "check.h"
@@ -6,7 +6,7 @@
 #define S(n) (UINT64_C(n) * 1000000000)
 #define MS(n) (UINT64_C(n) * 1000000)
 
-/* A counter of 2.5 GHz that runs evenly with the monotonic clock, and a wall clock set off by so much. */
+/* A counter of 2.5 GHz in step with the monotonic clock, and a wall clock with an offset. */
 static struct weir__clock_sample sample_at(weir_ns monotonic, int64_t wall_offset)
 {
 	return (struct weir__clock_sample){ .ticks = 1000 + monotonic / 2 * 5,
@@ -35,8 +35,8 @@ static void a_line_tells_the_time(void)
 
 	CHECK_EQ(weir__timeline_at(&line, start.ticks), start.wall);
 	CHECK(S(1790000011) - weir__timeline_at(&line, sample_at(S(11), 0).ticks) < 10);
-	CHECK_EQ(weir__timeline_at(&line, start.ticks - 1), start.wall); /* before it began, it stands still */
-	/* an hour nobody looked, and years */
+	CHECK_EQ(weir__timeline_at(&line, start.ticks - 1), start.wall); /* constant before its start */
+	/* not read for an hour, and for years */
 	CHECK(S(1790003601) - weir__timeline_at(&line, sample_at(S(3601), 0).ticks) < 10000);
 }
 
@@ -55,7 +55,7 @@ static struct run begin(void)
 	return run;
 }
 
-/* Lets 100 ms pass, reads on the way by the old and the new line, and steers. */
+/* Lets 100 ms pass, reads by the old and the new line, and adjusts. */
 static void go_on(struct run *run, int64_t wall_offset)
 {
 	struct weir__clock_sample sample;
@@ -65,7 +65,7 @@ static void go_on(struct run *run, int64_t wall_offset)
 	sample = sample_at(run->monotonic, wall_offset);
 	next = weir__timeline_steer(&run->line, &run->last, &sample, 2500000);
 	for (uint64_t ticks = sample.ticks; ticks < next.bend + 1000; ticks += 997) {
-		/* Up to the bend some readers have the old line, some the new one. */
+		/* Up to the bend some readers use the old line and some the new one. */
 		const weir_ns by_new = weir__timeline_at(&next, ticks), by_old = weir__timeline_at(&run->line, ticks);
 
 		CHECK(by_new >= run->newest);
@@ -159,8 +159,8 @@ static void a_counter_that_jumps_keeps_its_rate(void)
 	CHECK(run.line.rate_after < true_rate + true_rate / 1000 && run.line.rate_after > true_rate - true_rate / 1000);
 }
 
-/* Calibrated 100 ppm too fast, and ten seconds nobody looked: it begins anew where the sample is, at the rate measured
- * over all that time. */
+/* Calibrated 100 ppm too fast and not read for ten seconds: the new line starts at the sample, with the rate measured
+ * over that time. */
 static void a_line_that_nobody_read_for_long_begins_anew(void)
 {
 	const struct run run = begin();
@@ -169,10 +169,10 @@ static void a_line_that_nobody_read_for_long_begins_anew(void)
 
 	CHECK_EQ(weir__timeline_at(&next, sample.ticks), sample.wall);
 	CHECK_EQ(next.rate_after, true_rate);
-	CHECK_EQ(weir__timeline_at(&next, sample.ticks - 1000), sample.wall); /* what is before stands still */
+	CHECK_EQ(weir__timeline_at(&next, sample.ticks - 1000), sample.wall); /* constant before its start */
 }
 
-/* But not before what the old line may have told: it was asked for up to 100 ms. */
+/* The new line does not start before a time that the old line may have returned: it was in use for up to 100 ms. */
 static void nor_does_it_go_back_then(void)
 {
 	const struct run run = begin();

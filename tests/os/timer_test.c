@@ -1,4 +1,4 @@
-/* timer_test.c: when the descriptor is readable. Waits for the kernel alone: no time is measured. */
+/* timer_test.c: when the descriptor becomes readable. The test only waits for the kernel and measures no time. */
 #include "os/timer.h"
 
 #include <poll.h>
@@ -24,7 +24,7 @@ static void a_timer_is_readable_after_its_duration(void)
 	CHECK_EQ(is_readable(timer, 0), 0);
 	weir__timer_set(timer, 0);
 	CHECK_EQ(is_readable(timer, 10000), 1);
-	weir__timer_set(timer, WEIR_NEVER - 1); /* in 584 years */
+	weir__timer_set(timer, WEIR_NEVER - 1); /* 584 years */
 	CHECK_EQ(is_readable(timer, 0), 0);
 	weir__timer_free(timer);
 	weir__timer_free(-1);

@@ -1,4 +1,4 @@
-/* tls_test.c: a client of TLS against OpenSSL's server at the other end of a pair of sockets, which do not block. */
+/* tls_test.c: Weir's TLS client and OpenSSL's server, connected by a non-blocking socket pair. */
 #include "os/tls.h"
 
 #include <err.h>
@@ -28,7 +28,7 @@ static void __attribute__((destructor)) clean_up(void)
 	rmdir(folder);
 }
 
-/* One certificate that has signed itself: it is its own CA. */
+/* A self-signed certificate, which is its own CA. */
 static X509 *make_certificate(EVP_PKEY *pair)
 {
 	X509 *const made = X509_new();
@@ -123,7 +123,7 @@ static void close_ends(struct ends *ends)
 	close(ends->sockets[1]);
 }
 
-/* The client's side says how it ended. */
+/* Runs the handshake. Returns the client's result. */
 static int shake(struct ends *ends)
 {
 	int error;
@@ -166,7 +166,7 @@ static void names_and_addresses_are_verified(void)
 
 static char sent[LARGE], received[LARGE];
 
-/* Through sockets that take little at a time; what is written moves between two tries. */
+/* The sockets take little at a time, and the data to be written moves between two attempts. */
 static void much_is_written_and_read(void)
 {
 	size_t written = 0, read_there = 0, echoed = 0, got = 0;
@@ -225,7 +225,7 @@ static void ends_are_told(void)
 
 	open_ends(&ends, certificate, true, "heron.example");
 	CHECK_EQ(shake(&ends), 0);
-	shutdown(ends.sockets[1], SHUT_RDWR); /* without a goodbye */
+	shutdown(ends.sockets[1], SHUT_RDWR); /* without close_notify */
 	CHECK_EQ(weir__tls_read(ends.client, &byte, 1), -EPROTO);
 	CHECK(*weir__tls_why(ends.client) != '\0');
 	close_ends(&ends);
@@ -233,7 +233,7 @@ static void ends_are_told(void)
 	open_ends(&ends, certificate, true, "heron.example");
 	CHECK_EQ(shake(&ends), 0);
 	shutdown(ends.sockets[1], SHUT_RDWR);
-	CHECK(weir__tls_write(ends.client, "a", 1) < 0); /* and no signal */
+	CHECK(weir__tls_write(ends.client, "a", 1) < 0); /* without SIGPIPE */
 	close_ends(&ends);
 
 	open_ends(&ends, certificate, true, "heron.example");

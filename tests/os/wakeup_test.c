@@ -1,4 +1,4 @@
-/* wakeup_test.c: a descriptor that is readable from set to clear. */
+/* wakeup_test.c: a descriptor that is readable between set and clear. */
 #include "os/wakeup.h"
 
 #include <poll.h>

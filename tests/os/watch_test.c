@@ -1,4 +1,4 @@
-/* watch_test.c: every way in which files are changed is told, and nothing else. */
+/* watch_test.c: every kind of file change is reported, and nothing else. */
 #include "os/watch.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 
 #include "check.h"
 
-/* In memory where that can be had: an ext4 without a journal does not use inodes again for some seconds after they were
- * freed, and this test makes and removes directories until mkdir says that no space is left. */
+/* In memory if possible. This test creates and removes directories quickly, and an ext4 without a journal reuses freed
+ * inodes only after some seconds, so mkdir would fail with ENOSPC. */
 static char folder[] = "/dev/shm/watch_test.XXXXXX";
 static char folder_here[] = "watch_test.XXXXXX";
 
@@ -33,9 +33,9 @@ static void make_folder(const char *path)
 		check_fail(__FILE__, __LINE__, strerror(errno));
 }
 
-/* --- whether it is told ------------------------------------------------------------------------------------------ */
+/* --- whether a change is reported -------------------------------------------------------------------------------- */
 
-/* The kernel tells before the call that changed something returns, so nothing has to be waited for. */
+/* The kernel reports a change before the call that made it returns, so there is no need to wait. */
 static bool is_told(struct weir__watch *watch)
 {
 	struct pollfd ready = { .fd = watch->descriptor, .events = POLLIN };
@@ -122,7 +122,7 @@ static const struct {
 	{ "its directory moved away and made anew", change_the_folder },
 };
 
-/* Each twice, the second time as the first has left it. */
+/* Each change twice: the second starts from the result of the first. */
 static void changes_are_told(void)
 {
 	static const char *const paths[] = { "config/policy.yaml", "config", "./config/", "config//policy.yaml" };
@@ -145,7 +145,7 @@ static void changes_are_told(void)
 	}
 }
 
-/* As Kubernetes mounts a ConfigMap: the file is a link by way of a link that is replaced. */
+/* As Kubernetes mounts a ConfigMap: the file is a link through a directory link that is replaced. */
 static void a_swap_of_links_is_told(void)
 {
 	struct weir__watch watch;
@@ -205,7 +205,7 @@ static void what_is_not_there_makes_it_blind(void)
 	weir__watch_init(&watch);
 	CHECK(weir__watch_follow(&watch, paths, 1));
 	CHECK(!watch.is_blind);
-	CHECK(!weir__watch_follow(&watch, paths, 1)); /* nothing more than before */
+	CHECK(!weir__watch_follow(&watch, paths, 1)); /* nothing new */
 	(void)weir__watch_follow(&watch, paths, 2);
 	CHECK(watch.is_blind);
 	make_folder("missing");
@@ -255,7 +255,7 @@ static void folders_are_bounded(void)
 	CHECK_EQ(watch.n, WEIR__WATCH_FOLDERS_MAX);
 	CHECK(watch.is_blind);
 	(void)weir__watch_follow(&watch, paths, 1);
-	CHECK_EQ(watch.n, 2); /* itself, and where it is */
+	CHECK_EQ(watch.n, 2); /* the directory itself and its parent */
 	CHECK(!watch.is_blind);
 	weir__watch_fini(&watch);
 }

@@ -1,4 +1,4 @@
-// browser.js: Debian's Chromium, driven by playwright-core, which npm has.
+// browser.js: Debian's Chromium, driven by playwright-core from npm.
 "use strict";
 
 const { execFileSync } = require("node:child_process");
@@ -21,7 +21,7 @@ function fetchPlaywright(folder) {
 	return createRequire(path.join(path.resolve(folder), "package.json"))("playwright-core");
 }
 
-/** Chromium has no sandbox for root, and asks for nothing by itself. */
+/** Chromium needs --no-sandbox for root. The options keep it from making requests of its own. */
 function launch(playwright, more = []) {
 	return playwright.chromium.launch({ executablePath: "/usr/bin/chromium",
 		args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-gpu", ...more] });

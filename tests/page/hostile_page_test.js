@@ -1,9 +1,9 @@
-// hostile_page_test.js: web pages of others, in a real Chromium, reach nothing of a server without users.
+// hostile_page_test.js: other websites, in a real Chromium, cannot use a server without users.
 //
 //     node hostile_page_test.js WEIR FOLDER
 //
-// FOLDER keeps playwright-core for the next time. Each attack is made as a page can make it. Then the server tells that nothing
-// was charged, given back, changed or read.
+// FOLDER keeps playwright-core for the next run. Each attack uses what a web page can do. Then the test checks on the
+// server that nothing was charged, given back, changed or read.
 // Covers: src/server/http/http_origin.c
 "use strict";
 
@@ -18,7 +18,7 @@ const PATHS = ["/v1/check?user=victim", "/v1/limits", "/v1/live", "/v1/policy", 
 const TAKE = JSON.stringify({ limit: "@per-user", key: "victim", cost: 1 });
 const JSON_TYPE = { "Content-Type": "application/json" };
 
-/** A site of its own, with an empty page. */
+/** Another website, with an empty page. */
 async function otherSite() {
 	const site = http.createServer((request, answer) => answer.setHeader("Content-Type", "text/html").end("<!doctype html><body></body>"));
 	await new Promise(resolve => site.listen(0, "127.0.0.1", resolve));
@@ -29,7 +29,7 @@ async function remaining(server) {
 	return (await server.json("/v1/keys/@per-user/victim")).remaining;
 }
 
-/** All that a page can send by fetch: the statuses that it may read, null where it may not. */
+/** Sends all requests that a page can send with fetch. Returns the statuses, null where the page may not read one. */
 function fetchAll(page, base, mode) {
 	return page.evaluate(async ({ base, mode, paths, take, type }) => {
 		const requests = paths.map(path => [path, {}]);
@@ -42,7 +42,7 @@ function fetchAll(page, base, mode) {
 	}, { base, mode, paths: PATHS, take: TAKE, type: JSON_TYPE });
 }
 
-/** Elements that fetch by themselves, forms that are sent, and links that are opened. */
+/** Loads by elements, submits forms and opens links. */
 function embedAll(page, base) {
 	return page.evaluate(async ({ base, take }) => {
 		const target = `${base}/v1/check?user=victim`;

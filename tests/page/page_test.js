@@ -1,9 +1,9 @@
-// page_test.js: the live page, in a real Chromium, against a real server.
+// page_test.js: the live page, in a real Chromium, with a real server.
 //
 //     node page_test.js WEIR FOLDER
 //
-// FOLDER keeps playwright-core for the next time. No request may leave for elsewhere, and nothing may be wrong on the console,
-// in any of the tests.
+// FOLDER keeps playwright-core for the next run. In every test, the page may send requests only to its server, and the
+// console must have no errors.
 // Covers: src/server/http/http_page.c
 "use strict";
 
@@ -37,7 +37,7 @@ async function withServer(policy, settings, run) {
 
 let browser;
 
-/** A tab of its own. `mayFail`: answers that are no success, or none, are what the test is about. */
+/** Opens a new tab. `mayFail`: failed requests are part of the test. */
 async function withPage(server, options, run) {
 	const { mayFail = false, ...settings } = options;
 	const context = await browser.newContext({ viewport: { width: 1360, height: 860 }, ...settings });
@@ -118,7 +118,7 @@ async function itIsSentOnce() {
 
 // --- in the browser --------------------------------------------------------------------------------------------------
 
-/** Asks until it is told to stop: many clients, of which some are denied. */
+/** Sends requests until it is stopped, from many clients of which some are denied. */
 function load(server) {
 	let isOn = true;
 	const run = async () => {
@@ -137,7 +137,7 @@ async function numbersAreThoseOfTheServer() {
 		const stop = load(server), limit = async () => (await server.json("/v1/live?limit=per-client")).limits[0];
 		try {
 			await until("rejections are shown", async () => await row(page, "per-client").locator("td.rejected:not(.nought)").count());
-			await until("rejections are many", async () => { // a few beside what was allowed would be less than a pixel
+			await until("rejections are many", async () => { // a few would be less than a pixel high
 				const { allowed_total, rejected_total } = await limit();
 				return rejected_total > allowed_total;
 			});
@@ -145,7 +145,7 @@ async function numbersAreThoseOfTheServer() {
 			await stop();
 		}
 		await row(page, "per-client").getByRole("button").click();
-		// All that was decided has been told once a second has passed without a decision.
+		// After a second without decisions, all decisions have been reported.
 		await until("the last second is shown", async () => (await page.locator("#detail-facts dd").first().textContent()) ===
 			(await limit()).allowed_total.toLocaleString("en") && await row(page, "per-client").locator("td.rejected.nought").count() > 0);
 		const shown = await page.evaluate(() => ({ times: past.times(), series: past.of("per-client") }));
@@ -169,11 +169,11 @@ async function numbersAreThoseOfTheServer() {
 	}));
 }
 
-/** How many pixels of a canvas have a colour of the page, or nearly: at edges they are see-through, and rounded. */
+/** Counts the pixels of a canvas that have about this colour. Edges are blended, and values rounded. */
 function paintedIn(page, selector, colour) {
 	return page.evaluate(([selector, colour]) => {
 		const canvas = document.querySelector(selector), [r, g, b] = colourOf(colour).match(/\d+/g).map(Number);
-		const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d"); // who reads one twice is warned
+		const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d"); // a second read of one canvas warns
 		copy.drawImage(canvas, 0, 0);
 		const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
 		let n = 0;
@@ -183,7 +183,7 @@ function paintedIn(page, selector, colour) {
 	}, [selector, colour]);
 }
 
-/** Also the newest one, and one before a gap. */
+/** Includes the newest second, and one before a gap. */
 async function aSecondIsDrawnWhereverItIs() {
 	await withServer(POLICY, "", server => withPage(server, {}, async page => {
 		await isLive(page);
@@ -200,7 +200,7 @@ async function aSecondIsDrawnWhereverItIs() {
 			painted.push(await paintedIn(page, "#trial canvas", "rejected"));
 			await page.evaluate(() => byId("trial").remove());
 		}
-		assert.ok(Math.max(...painted) < 1.5 * Math.min(...painted), painted); // to whole pixels
+		assert.ok(Math.max(...painted) < 1.5 * Math.min(...painted), painted); // rounded to whole pixels
 	}));
 }
 
@@ -224,7 +224,7 @@ async function aRefusalIsExplained() {
 		assert.ok(second < first, `${first} ${second}`);
 		assert.equal((await server.check({ ip: "203.0.113.9" })).remaining, 0);
 
-		// When it may come back, that is said without being asked.
+		// The page says when to retry without a further click.
 		await page.locator(".attribute input").first().fill("api_key");
 		await page.locator(".attribute input").last().fill("k");
 		await until("it is seen within the time in which it is refused", async () => {
@@ -236,7 +236,7 @@ async function aRefusalIsExplained() {
 	}));
 }
 
-/** What is left of a limit that does not match what is known of a key's requests, and what has happened to the key. */
+/** What a limit has left if the known attributes of a key do not match it, and the key's history. */
 async function aKeyIsExplainedWithoutItsRequests() {
 	const policy = "limits:\n  - {name: everyone, limit: 50000/s}\n  - {name: logins, key: [user, net], match: {method: POST, path: /login}, limit: 2/hour}\n" +
 		"  - {name: per-user, key: [user], match: {method: POST}, limit: 3/hour}\n";
@@ -255,7 +255,7 @@ async function aKeyIsExplainedWithoutItsRequests() {
 			return top >= 0 && bottom <= innerHeight;
 		}));
 		await server.check(asked);
-		await past.getByText("5 times").waitFor(); // of itself
+		await past.getByText("5 times").waitFor(); // of the key itself
 		await row(page, "per-user").getByRole("button").click();
 		await page.locator("#busy").getByRole("button", { name: "user=ann" }).click();
 		await page.locator(".findings li", { hasText: "per-user" }).getByText("1 of 3 left").waitFor();
@@ -291,7 +291,7 @@ async function keysOfRequestsLimitsAreExplained() {
 
 const tile = (page, name) => page.locator("#summary > div", { has: page.locator("dt", { hasText: name }) });
 
-/** Of each client one of four requests is allowed, whatever number of limits has a say in it. */
+/** Of each client one of four requests is allowed, however many limits apply. */
 async function requestsAreToldAsWholes() {
 	const policy = "limits:\n  - {name: everyone, limit: 50000/s}\n  - {name: per-client, key: [ip], limit: 1/hour}\n  - {name: dark, key: [ip], limit: 1/day, mode: shadow}\n";
 	for (const settings of ["", "observe: off\n"])
@@ -303,7 +303,8 @@ async function requestsAreToldAsWholes() {
 			};
 			const done = run();
 			try {
-				// With nobody who looks, two limits admit what is allowed: 2 of 5.
+				// With observe off the page only knows totals by limit: two limits allow what is
+				// allowed, 2 of 5.
 				await tile(page, "Denied/s").getByText(settings ? /^60 % by limits$/ : /^75 %$/).waitFor({ timeout: 30_000 });
 				await until("so much is allowed", async () => Number((await tile(page, "Allowed/s").locator("b").textContent()).replaceAll(",", "")) > 0);
 				await row(page, "per-client").locator("td.rejected:not(.nought)").waitFor();
@@ -333,7 +334,7 @@ async function whatIsNoLongerWrongIsNotRed() {
 		await tile(page, "Policy").getByText("changed 1 time").waitFor();
 		assert.equal(await page.locator("#summary .wrong").count(), 0);
 
-		// Evicted keys are shown for a while: documents as a server would send them then.
+		// Evicted keys are shown for a while. The test feeds the page documents as a server would send them.
 		await page.getByRole("button", { name: "Pause" }).click();
 		const told = (seconds, evicted_total) => page.evaluate(([seconds, evicted_total]) =>
 			summary.show({ ...live, at: live.at + seconds, table: { ...live.table, evicted_total } }, past), [seconds, evicted_total]);
@@ -387,11 +388,11 @@ async function aTokenIsAskedFor() {
 		await page.locator(".attribute input").first().fill("cost");
 		await page.locator(".attribute input").last().fill("much");
 		await page.getByRole("button", { name: "Look" }).click();
-		await page.locator(".verdict.fault", { hasText: "cost" }).waitFor(); // what the server says of it
+		await page.locator(".verdict.fault", { hasText: "cost" }).waitFor(); // the server's message
 		await page.reload();
-		await isLive(page); // it is kept for this tab
+		await isLive(page); // the token is kept for this tab
 		assert.ok(urls.every(url => !url.includes("token-of")));
-		assert.equal(await page.evaluate(() => localStorage.length + document.cookie.length), 1); // the theme
+		assert.equal(await page.evaluate(() => localStorage.length + document.cookie.length), 1); // the theme only
 		await page.getByRole("button", { name: "Forget token" }).click();
 		await page.getByRole("dialog").waitFor();
 	}));

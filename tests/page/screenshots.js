@@ -1,8 +1,8 @@
-// screenshots.js: makes the pictures of the live page in docs/pictures, from a server under a load as a shop might have it.
+// screenshots.js: makes the pictures of the live page in docs/pictures, from a server with the load of a shop.
 //
 //     node screenshots.js WEIR FOLDER OUT
 //
-// FOLDER keeps playwright-core for the next time. Takes two minutes, since that is what the charts show.
+// FOLDER keeps playwright-core for the next run. Takes two minutes, because the charts show that much.
 "use strict";
 
 const { execFileSync } = require("node:child_process");
@@ -12,7 +12,7 @@ const { fetchPlaywright, launch } = require("./browser.js");
 const { Server, sleep, until } = require("./server.js");
 
 const [WEIR, FOLDER, OUT] = process.argv.slice(2);
-const LOAD_S = 118; // before the pictures, in the middle of a quiet time
+const LOAD_S = 118; // before the pictures, which fall in a quiet time
 const BEAT_MS = 50;
 const BYTES_MOST = 150 * 1024;
 
@@ -26,12 +26,12 @@ limits:
   - {name: signup-canary, key: [ip], match: {path: /signup}, limit: 10/min sliding_counter, mode: shadow}
 `;
 
-// One seed, so that pictures differ only in what the page does.
+// A fixed seed, so that pictures differ only if the page does.
 let state = 10;
 const random = () => (state = (state * 48271) % 0x7fffffff) / 0x7fffffff;
-const pick = n => Math.floor(n * random() ** 3); // few are asked for often
+const pick = n => Math.floor(n * random() ** 3); // a few are used often
 
-/** How busy it is: a swell of half a minute, and a crowd that comes and goes. */
+/** The load over time: a wave of 44 s, and a peak every minute. */
 const tide = seconds => 1 + 0.35 * Math.sin(seconds / 7) + (seconds % 60 > 38 && seconds % 60 < 52 ? 0.8 : 0);
 
 function requestAt(seconds) {
@@ -43,7 +43,7 @@ function requestAt(seconds) {
 	if (kind < 0.15)
 		return { ip, api_key: `key-${pick(3)}`, method: "POST", path: "/v1/orders/new" };
 	if (kind < 0.3 && seconds % 60 > 38 && seconds % 60 < 52)
-		return { ip: "192.0.2.77", path: "/v1/search" }; // one that does not know when to stop
+		return { ip: "192.0.2.77", path: "/v1/search" }; // a client that ignores its limit
 	return { ip, api_key: `key-${pick(300)}`, path: "/v1/items" };
 }
 
@@ -64,7 +64,7 @@ async function open(browser, server, options) {
 
 const fileOf = name => path.join(OUT, `page-${name}.png`);
 
-/** With a palette, since the page has few colours. */
+/** Uses a palette, because the page has few colours. */
 function makeSmall(name) {
 	execFileSync("pngquant", ["--force", "--ext", ".png", "--strip", "--speed", "1", fileOf(name)]);
 	const { size } = fs.statSync(fileOf(name));
@@ -72,7 +72,7 @@ function makeSmall(name) {
 		throw new Error(`${fileOf(name)} has ${size} bytes; ${BYTES_MOST} is what a page of documentation may load`);
 }
 
-/** Why a client cannot log in, beside the busiest limit. */
+/** Shows why a client cannot log in, beside the busiest limit. */
 async function arrange(page) {
 	await page.getByRole("button", { name: "login", exact: true }).click();
 	await page.locator("#denied button").first().click();

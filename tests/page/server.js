@@ -1,4 +1,4 @@
-// server.js: a weir serve for a test of the page, that can be ended and started again at the same port, and clients that ask it.
+// server.js: a weir serve for tests of the page, which can be restarted on the same port, and requests to it.
 "use strict";
 
 const { spawn } = require("node:child_process");
@@ -23,7 +23,7 @@ async function until(what, holds) {
 	throw new Error(`this did not come to be in ${TIMEOUT_MS / 1000} s: ${what}`);
 }
 
-const running = new Set(); // ended with this program, whatever becomes of the test
+const running = new Set(); // killed when this program ends
 
 process.once("exit", () => running.forEach(one => one.kill()));
 
@@ -36,7 +36,7 @@ class Server {
 	#agent = new http.Agent({ keepAlive: true, maxSockets: 4 });
 	address = "127.0.0.1:0";
 
-	/** Settings are lines of YAML; a policy is a text, too; null: there is none. */
+	/** `settings` are lines of YAML. `policy` is its text; null: no policy. */
 	constructor(program, policy, settings = "") {
 		this.#program = program;
 		this.#policy = policy === null ? [] : ["--policy", path.join(this.#folder, "policy.yaml")];
@@ -45,7 +45,7 @@ class Server {
 		fs.writeFileSync(path.join(this.#folder, "weir.yaml"), settings, { mode: 0o600 });
 	}
 
-	/** Another policy, which the server reads soon. */
+	/** Replaces the policy file, which the server reads soon. */
 	write(policy) {
 		const file = path.join(this.#folder, "policy.yaml");
 		fs.writeFileSync(`${file}.new`, policy);
@@ -56,7 +56,7 @@ class Server {
 		return `http://${this.address}`;
 	}
 
-	/** While nobody listens at its port somebody else may have it for a moment: so it is tried again. */
+	/** Retries, because another program may use the port while this server is down. */
 	async start() {
 		await until("weir serve starts", () => this.#try());
 	}
@@ -78,7 +78,7 @@ class Server {
 		return false;
 	}
 
-	/** Ends it, which must go well. */
+	/** Stops the server, which must exit with 0. */
 	async end() {
 		const ended = once(this.#process, "exit");
 		this.#process.kill("SIGTERM");
@@ -114,7 +114,7 @@ class Server {
 		return JSON.parse((await this.request(target, options)).body);
 	}
 
-	/** A decision by a limit that comes with the request. */
+	/** A decision by an inline limit. */
 	take(limit, key) {
 		return this.json("/v1/take", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ limit, key }) });
 	}

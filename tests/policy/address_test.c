@@ -1,4 +1,4 @@
-/* Addresses and networks, as people write them. */
+/* address_test.c: IP addresses and networks in their usual notations. */
 #include "policy/address.h"
 
 #include "check.h"

@@ -1,4 +1,4 @@
-/* compare_test.c: what becomes of keys when one policy replaces another. */
+/* compare_test.c: which keys start over when one policy replaces another. */
 #include "policy/compare.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void note(void *n_anew, const struct weir__policy_difference *difference)
 	*(unsigned *)n_anew += weir__policy_difference_is_anew(difference);
 }
 
-/* Takes both policies. Returns of how many limits the keys start anew. */
+/* Frees both policies. Returns for how many limits the keys start over. */
 static unsigned compare(struct weir_policy *before, struct weir_policy *after)
 {
 	unsigned n_anew = 0;
@@ -161,7 +161,7 @@ static void rows_with_another_limit_are_counted(void)
 		{ "user,limit,mode\nann,9/s,\nbob,9/s,\ncarl,9/s,\ndora,,off\n", 1 },       /* ann has another tier */
 		{ "user,limit,mode\nann,5/s,\nbob,9/s,\ndora,,off\n", 1 },                  /* carl has the limit's own */
 		{ "user,limit,mode\nann,5/s,\nbob,9/s,\ncarl,9/s,\nemma,5/s,\ndora,,off\n", 1 }, /* emma had it */
-		{ "user,limit,mode\nann,5/s,\nbob,9/s,\ncarl,9/s,\n", 0 },                  /* dora's limit is the same */
+		{ "user,limit,mode\nann,5/s,\nbob,9/s,\ncarl,9/s,\n", 0 },                  /* dora's limit is unchanged */
 		{ "user,limit,mode\nann,6/s,\nbob,10/s,\ncarl,10/s,\ndora,,off\n", 3 },
 		{ "user,limit,mode\ndora,,off\n", 3 },
 	};

@@ -1,4 +1,4 @@
-/* Conditions of one attribute. */
+/* condition_test.c: conditions on one attribute. */
 #include "policy/condition.h"
 
 #include "check.h"

@@ -1,4 +1,4 @@
-/* Lines that tell what is wrong with a configuration. */
+/* diagnostics_test.c: error messages for a configuration. */
 #include "policy/diagnostics.h"
 
 #include "check.h"
@@ -27,7 +27,7 @@ static void a_fault_says_where(void)
 	CHECK_EQ(diagnostics.n, 1);
 }
 
-/* What somebody wrote into a file must not move the cursor of who reads the report. */
+/* Text from a file must not move the cursor of the reader's terminal. */
 static void control_characters_are_not_repeated(void)
 {
 	struct told told = { .n = 0 };
@@ -47,7 +47,7 @@ static void long_ones_are_cut(void)
 	text[sizeof(text) - 1] = '\0';
 	weir__diagnostics_add(&diagnostics, (struct weir__mark){ 1, 1 }, "%s", text);
 	CHECK_EQ(strlen(told.last), WEIR__DIAGNOSTICS_LINE - 1);
-	diagnostics.file = text; /* so long that it says nothing: what is wrong comes first */
+	diagnostics.file = text; /* too long to leave room: the message comes first */
 	weir__diagnostics_add(&diagnostics, (struct weir__mark){ 1, 1 }, "short");
 	CHECK_TEXT(told.last, "short");
 }

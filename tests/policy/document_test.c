@@ -1,4 +1,4 @@
-/* YAML as a tree, and what of it is refused. */
+/* document_test.c: YAML as a tree, and which YAML is rejected. */
 #include "policy/document.h"
 
 #include "check.h"
@@ -48,7 +48,7 @@ static void nothing_is_an_empty_map(void)
 	weir__pool_free(&pool);
 }
 
-/* A key is found again in a short map and in a long one, wherever the first was. */
+/* A repeated key is found in a short map and in a long one, wherever the first is. */
 static void long_maps(void)
 {
 	static const unsigned members[] = { 2, 63, 64, 65, 1000, 16384, 16385 };
@@ -79,7 +79,7 @@ static void what_is_refused(void)
 {
 	static const struct {
 		const char *text, *line;
-		bool is_readable; /* all the same, so that the rest is told, too */
+		bool is_readable; /* readable nevertheless, so that later errors are reported, too */
 	} rows[] = {
 		{ "a: 1\na: 2\n", "f:2:1: duplicate key 'a'; it was first given in line 1", true },
 		{ "a: &x 1\n", "f:1:4: found an anchor (&) or tag (!), which is not supported; write the value out",

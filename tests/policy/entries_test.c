@@ -1,5 +1,5 @@
-/* Overrides from a file, as many as there are customers: all are found, each by a few looks, however many there are. Looks
- * are counted in the table itself, so that no clock is needed.
+/* entries_test.c: overrides from a file with millions of entries. Each is found in a few probes, however many there
+ * are. The test counts probes in the hash table, so it needs no clock.
  *
  *     entries_test [ENTRIES] */
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static struct weir_policy *load(uint64_t n)
 	return policy;
 }
 
-/* What applies to a customer: the name of a plan, or "off". */
+/* The name of the plan that applies to a customer, or "off". */
 static const char *plan_of(const struct weir_policy *policy, uint64_t number)
 {
 	static struct weir_policy_answer answer;
@@ -91,7 +91,7 @@ static void all_are_found(void)
 	weir_policy_free(policy);
 }
 
-/* Looks that it takes, in hundredths on average, to find one that is there, and that one is not; and the most. */
+/* Probes: the averages, in hundredths, to find an entry and to miss one; and the maximum. */
 struct looks {
 	uint64_t there, absent, most;
 };
@@ -99,7 +99,7 @@ struct looks {
 static struct looks count_looks(const struct weir__entries *in)
 {
 	struct looks looks = { 0, 0, 0 };
-	uint64_t run = 0; /* places that are taken, in a row, from here on */
+	uint64_t run = 0; /* length of the run of used places that starts here */
 
 	for (uint64_t i = 0; i < in->size; i++) {
 		const struct weir__entry *const entry = &in->of[i];
@@ -112,7 +112,7 @@ static struct looks count_looks(const struct weir__entries *in)
 			looks.most = needed > looks.most ? needed : looks.most;
 		}
 	}
-	for (uint64_t i = 2 * in->size; i-- > 0;) { /* twice, as the last places go on in the first */
+	for (uint64_t i = 2 * in->size; i-- > 0;) { /* twice, because runs wrap around */
 		run = in->of[i & (in->size - 1)].key.at ? run + 1 : 0;
 		looks.absent += i < in->size ? run + 1 : 0;
 	}
@@ -121,7 +121,7 @@ static struct looks count_looks(const struct weir__entries *in)
 	return looks;
 }
 
-/* A table that is at most half full needs 1.5 looks on average for what is there and 2.5 for what is not, of any size. */
+/* A table that is at most half full needs 1.5 probes on average for a hit and 2.5 for a miss, at any size. */
 static void few_looks_of_any_size(void)
 {
 	const uint64_t sizes[] = { FEW, entries };

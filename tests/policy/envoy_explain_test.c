@@ -1,4 +1,4 @@
-/* What is said of a request to a configuration of Envoy's ratelimit service, level by level. */
+/* envoy_explain_test.c: explanations of requests by a configuration of Envoy's ratelimit service, level by level. */
 #include "envoys.h"
 
 static void level_by_level(void)
@@ -55,7 +55,7 @@ static void all_that_is_said(void)
 	CHECK_TEXT(explained(policy, WORDS("domain=d", "all=ab")),
 		   "all=ab: matches all_a*, by a pattern, of e.yaml:7\n"
 		   "d|all_a*: applies: 3/s fixed_window, one for all that match the pattern\n");
-	/* what is long is cut, or refused */
+	/* long words are cut, or rejected */
 	memset(long_word + 5, 'x', 61);
 	(void)sprintf(expected,
 		      "free=%.60s...: matches free, by its key alone, of e.yaml:3\nd|free: applies: unlimited\n",

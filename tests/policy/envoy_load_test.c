@@ -1,4 +1,4 @@
-/* Configurations of Envoy's ratelimit service from files. */
+/* envoy_load_test.c: configurations of Envoy's ratelimit service, loaded from files. */
 /* Covers: src/os/text_file.c */
 #include <stdlib.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ static void a_directory_of_domains(void)
 		CHECK_TEXT(weir_policy_plan_of(policy, 0)->name, "a|k");
 	}
 	weir_policy_free(policy);
-	(void)sprintf(path, "%s/b.yaml", folder); /* one that is no directory tells by its domain */
+	(void)sprintf(path, "%s/b.yaml", folder); /* a single file is recognised by its `domain` */
 	CHECK_EQ(weir_policy_load(path, report_into, NULL, &policy), WEIR_OK);
 	CHECK(policy && weir_policy_plans(policy) == 1);
 	weir_policy_free(policy);
@@ -70,7 +70,7 @@ static void files_that_are_wrong(void)
 		      folder, folder);
 	CHECK(strncmp(reported, expected, strlen(expected)) == 0);
 	CHECK(strstr(reported, "c.yaml") == NULL);
-	/* one that is there and cannot be read */
+	/* a file that cannot be read */
 	(void)sprintf(path, "%s/a.yaml", folder);
 	CHECK(unlink(path) == 0 && symlink("nowhere", path) == 0);
 	write_file(folder, "b.yaml", "domain: b\n");

@@ -1,4 +1,4 @@
-/* Configurations of Envoy's ratelimit service: what is read of them, and what is said of mistakes. */
+/* envoy_read_test.c: parsing of configurations of Envoy's ratelimit service, and messages for mistakes. */
 #include "envoys.h"
 
 static void mistakes_are_all_told(void)
@@ -58,7 +58,7 @@ static void what_envoy_accepts(void)
 		"domain: d\ndescriptors: [{key: a, rate_limit: {unit: second}}]\n",
 		"domain: d\ndescriptors: [{key: a, shadow_mode: yes, quota_mode: off, detailed_metric: on}]\n",
 		"domain: d\ndescriptors: [{key: a, metadata: {any: [thing, [1]], x: {y: z}}}]\n",
-		/* a known key where it means nothing */
+		/* a known key in the wrong place */
 		"domain: d\nunit: second\ndescriptors: [{key: a, rate_limit: {unit: hour, shadow_mode: true}}]\n",
 		"domain: d\ndescriptors: [{key: a, value: a}, {key: a}, {key: b, value: a}]\n",
 	};
@@ -102,7 +102,7 @@ static void windows_are_as_long_as_units(void)
 	}
 }
 
-/* State is kept by these names: they stay the same whatever else is in the file, and no two are the same. */
+/* State is stored under these names: they do not depend on the rest of the file, and no two are equal. */
 static void names_of_plans(void)
 {
 	struct weir_policy *const policy = envoy_of(

@@ -1,4 +1,4 @@
-/* Descriptors and configurations of Envoy's ratelimit service: which limit applies to each. */
+/* envoy_test.c: which limit of an Envoy ratelimit configuration applies to a descriptor. */
 #include "envoys.h"
 
 static void the_most_exact_comes_first(void)
@@ -12,7 +12,7 @@ static void the_most_exact_comes_first(void)
 		{ "shop", "user=", "shop|user: 10/min fixed_window" },
 		{ "shop", "code=404", "shop|code_404: 7/7day fixed_window" },
 		{ "shop", "code=500", "none" },
-		/* a limit is for descriptors as deep as it is */
+		/* a limit applies only to descriptors of its own depth */
 		{ "shop", "plan=gold", "none" },
 		{ "shop", "user=ann path=/", "none" },
 		{ "shop", "plan=gold path=/a", "shop|plan_gold|path: 1000/day fixed_window" },
@@ -21,7 +21,7 @@ static void the_most_exact_comes_first(void)
 		{ "shop", "plan=gold path=/a x=y", "none" },
 		{ "shop", "path=/a", "none" },
 		{ "shop", "plan=silver path=/a", "none" },
-		/* names are joined by '_', and nothing tells what was joined */
+		/* names are joined by '_', which must not be ambiguous */
 		{ "shop", "plan_gold=x", "none" },
 		{ "other", "user=ann", "none" },
 	};
@@ -60,7 +60,7 @@ static void patterns_in_the_order_of_the_file(void)
 	CHECK_TEXT(claims_of(policy, "d", WORDS("p=1.x.2.x.3")), "d|p_*.x.*: 5/s fixed_window");
 	CHECK_TEXT(claims_of(policy, "d", WORDS("p=1.y.2")), "d|p: 1/s fixed_window");
 	CHECK_TEXT(claims_of(policy, "d", WORDS("q=1 p=")), "d|q|p_*: 6/s fixed_window");
-	/* patterns of another place, and stars in keys, are none here */
+	/* stars in keys, and in other places, are not patterns */
 	CHECK_TEXT(claims_of(policy, "d", WORDS("r=abd")), "none");
 	CHECK_TEXT(claims_of(policy, "d", WORDS("kk=v")), "none");
 	CHECK_TEXT(claims_of(policy, "d", WORDS("k*=v")), "d|k*_v: 7/s fixed_window");
@@ -116,7 +116,7 @@ static void some_replace_others(void)
 		return;
 	CHECK_TEXT(claims_of(policy, "d", WORDS("a=1", "e=1")), "d|a: 1/s fixed_window; d|e: 3/s fixed_window");
 	CHECK_TEXT(claims_of(policy, "d", WORDS("a=1", "b=1")), "none; d|b: 2/s fixed_window");
-	/* what is replaced replaces; what is unlimited stays */
+	/* `replaces` removes a limit; an unlimited descriptor stays */
 	CHECK_TEXT(claims_of(policy, "d", WORDS("a=1", "b=1", "c=1", "e=1")),
 		   "none; none; d|c: unlimited; d|e: 3/s fixed_window");
 	weir_policy_free(policy);
@@ -147,7 +147,7 @@ static void requests_bring_limits_and_hits(void)
 	CHECK_EQ(claims[1].cost, 4);
 	CHECK(claims[2].applies && claims[2].is_closed);
 	CHECK_EQ(claims[3].cost, 0);
-	/* not for a domain that there is not */
+	/* an unknown domain */
 	claims = match(policy, "bakery", &request);
 	CHECK(!claims[1].applies && !claims[2].applies);
 	weir_policy_free(policy);
@@ -208,9 +208,9 @@ static void attributes_are_one_descriptor(void)
 	weir_policy_free(policy);
 }
 
-/* --- a matcher that is plain ------------------------------------------------------------------------------------ */
+/* --- a simple matcher ------------------------------------------------------------------------------------------- */
 
-/* Of one level: values, and which line of it is found; no table, no patterns' lists. */
+/* Matches one level without hash tables or lists of patterns. */
 static bool plain_fits(const char *pattern, const char *text)
 {
 	if (*pattern == '\0')
@@ -241,7 +241,7 @@ static void random_value(char *to, const char *letters)
 	to[n] = '\0';
 }
 
-/* Which line a value finds: the same, the first pattern that fits, the one without a value. */
+/* Which line a value finds: the equal one, the first pattern that matches, or the one without a value. */
 static int plain_find(char values[LINES][VALUE + 1], int n, const char *value)
 {
 	for (int i = 0; i < n; i++)

@@ -1,4 +1,4 @@
-/* envoys.h: policies of Envoy's form from text, and requests to them from words. */
+/* envoys.h: makes policies in Envoy's format from text, and requests from words. */
 #ifndef WEIR_TESTS_ENVOYS_H
 #define WEIR_TESTS_ENVOYS_H
 
@@ -6,7 +6,7 @@
 
 #include "policies.h"
 
-/* NULL: it is none; `reported` says why. */
+/* Returns NULL for an invalid policy; `reported` then has the errors. */
 static inline struct weir_policy *envoy_of(const char *text, uint32_t options)
 {
 	struct weir_policy *policy = NULL;
@@ -25,7 +25,7 @@ struct request {
 	size_t n;
 };
 
-/* A descriptor for each word: "key=value key=value". */
+/* Makes a descriptor of each word: "key=value key=value". */
 static inline void request_of(const char *const *words, struct request *ret_request)
 {
 	memset(ret_request, 0, sizeof(*ret_request));
@@ -56,7 +56,7 @@ static inline const struct weir_descriptor_claim *match(const struct weir_policy
 	return answer.claims;
 }
 
-/* What applies to each, as text. */
+/* The limits that apply to each descriptor, as text. */
 static inline const char *claims_of(const struct weir_policy *policy, const char *domain, const char *const *words)
 {
 	static char text[4096];

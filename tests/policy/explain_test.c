@@ -1,4 +1,4 @@
-/* What is said of each limit and a request: whether it applies, and why. */
+/* explain_test.c: explanations of whether and why each limit applies to a request. */
 #include "policies.h"
 
 static void the_example_explained(void)
@@ -49,7 +49,7 @@ static void all_that_is_said(void)
 		   "overridden: applies in shadow: 1/s, one for all requests\n"
 		   "keyed: applies: 3/s, key user=\\x7f ip=no address team=\xc3\xa4\n"
 		   "fails-open: does not apply: the request has no host\n");
-	/* what is long is cut, or refused where it would be written anew */
+	/* long words are cut, or rejected where they would have to be rewritten */
 	memset(long_word + 5, 'x', 200);
 	memcpy(long_word, "user=", 5);
 	(void)explained(policy, WORDS(long_word, "ip=192.0.2.1"));
@@ -61,7 +61,7 @@ static void all_that_is_said(void)
 	weir_policy_free(policy);
 }
 
-/* Keys are told as they are, and two requests of one key alike. */
+/* Explanations show the real keys, and two requests with one key show the same. */
 static void explained_keys_are_the_keys(void)
 {
 	static const struct {

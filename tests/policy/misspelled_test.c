@@ -1,4 +1,4 @@
-/* misspelled_test.c: which attribute a request that no limit matches may have meant. */
+/* misspelled_test.c: which attribute an unmatched request may have misspelled. */
 #include "policies.h"
 
 #include "policy/policy.h"
@@ -24,9 +24,9 @@ static const struct {
 	{ { "other=1", "mehtod=GET" }, "mehtod->method" },
 	{ { "useer=1", "usr=1" }, "useer->user" },
 	{ { "metod=GET", "apiky=1" }, "metod->method" },
-	/* the request has it already */
+	/* the request has that attribute already */
 	{ { "usr=ann", "user=ann" }, "" },
-	/* too far, or too short to tell */
+	/* too different, or too short to tell */
 	{ { "account=ann" }, "" },
 	{ { "u=ann" }, "" },
 	{ { "i=1" }, "" },

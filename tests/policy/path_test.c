@@ -1,4 +1,4 @@
-/* Paths in one spelling, and patterns of them. */
+/* path_test.c: normalised paths, and patterns for paths. */
 #include "policy/path.h"
 
 #include "check.h"
@@ -38,7 +38,7 @@ static void one_spelling(void)
 		room[found.n] = '\0';
 		CHECK_TEXT(room, spellings[i].normalised);
 		if (strchr(room, '%') ||
-		    strchr(room, '?')) /* what was escaped twice, or escaped a '?', is not read again */
+		    strchr(room, '?')) /* an escape or a '?' that was escaped would be decoded again */
 			continue;
 		CHECK(weir__slice_equal(weir__path_normalise(found, again), weir__slice_of(spellings[i].normalised)));
 	}
@@ -81,7 +81,7 @@ static const struct {
 	{ "/v1/*.json", "/v1/a.json", true },
 	{ "/v1/*.json", "/v1/a.xml", false },
 	{ "/v1/a*c*e", "/v1/abcde", true },
-	{ "/v1/a**e", "/v1/ae", true }, /* within a segment two stars are as good as one */
+	{ "/v1/a**e", "/v1/ae", true }, /* within a segment, two stars match like one */
 	{ "/v1/a**e", "/v1/a/e", false },
 	{ "/", "/", true },
 	{ "/", "/a", false },

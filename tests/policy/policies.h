@@ -1,4 +1,4 @@
-/* policies.h: policies from text, requests from words, and what was reported. */
+/* policies.h: makes policies from text and requests from words, and collects the reported errors. */
 #ifndef WEIR_TESTS_POLICIES_H
 #define WEIR_TESTS_POLICIES_H
 
@@ -17,7 +17,7 @@ static inline void report_into(void *context, const char *line)
 	}
 }
 
-/* NULL: it is none; `reported` says why. */
+/* Returns NULL for an invalid policy; `reported` then has the errors. */
 static inline struct weir_policy *policy_of(const char *text)
 {
 	struct weir_policy *policy = NULL;
@@ -26,7 +26,7 @@ static inline struct weir_policy *policy_of(const char *text)
 	return weir_policy_read(text, strlen(text), "p.yaml", report_into, NULL, &policy) == WEIR_OK ? policy : NULL;
 }
 
-/* A text that is no policy, and what is reported of it. */
+/* An invalid policy, and what is reported. */
 struct mistake {
 	const char *text, *told;
 };
@@ -39,7 +39,7 @@ struct mistake {
 
 enum { WORDS_MAX = 16 };
 
-/* name=value, each a word; the last NULL. */
+/* Each word is name=value; NULL ends the list. */
 static inline size_t attributes_of(const char *const *words, struct weir_attribute attributes[WORDS_MAX])
 {
 	size_t n = 0;
@@ -59,7 +59,7 @@ static inline size_t attributes_of(const char *const *words, struct weir_attribu
 		__VA_ARGS__, NULL                                                                                      \
 	}
 
-/* The policy that the documentation begins with. */
+/* The first policy in the documentation. */
 static const char example_policy[] = "limits:\n"
 				     "  - name: everyone\n"
 				     "    limit: 50000/s\n"
@@ -82,7 +82,7 @@ static const char example_policy[] = "limits:\n"
 				     "    limit: 5/hour sliding_log\n"
 				     "    mode: shadow\n";
 
-/* What applies, as "plan:mode:key:cost ..."; keys of addresses as their bytes in hex. */
+/* The limits that apply, as "plan:mode:key:cost ..."; keys of addresses in hex. */
 static inline const char *applies(const struct weir_policy *policy, const char *const *words)
 {
 	static struct weir_policy_answer answer;
@@ -111,7 +111,7 @@ static inline const char *applies(const struct weir_policy *policy, const char *
 	return text;
 }
 
-/* "share 5ms", "local 9/s 0ms" and the like, of the plan that applies. */
+/* What the plan that applies does when its store fails, as "share 5ms" or "local 9/s 0ms". */
 static inline const char *failure_of(const struct weir_policy *policy, const char *const *words)
 {
 	static const char *const failures[] = { "unset", "share", "open", "closed", "local" };
@@ -136,7 +136,7 @@ static inline const char *failure_of(const struct weir_policy *policy, const cha
 	return text;
 }
 
-/* What is said of each limit, a line each. */
+/* The explanation of each limit, a line each. */
 static inline const char *explained(const struct weir_policy *policy, const char *const *words)
 {
 	struct weir_attribute attributes[WORDS_MAX];

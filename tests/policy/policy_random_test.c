@@ -1,5 +1,5 @@
-/* Random requests against random policies, compared with the plainest matcher there is: every limit, every condition, one
- * after the other.
+/* policy_random_test.c: random requests to random policies, compared with the simplest possible matcher: every limit,
+ * every condition, one after the other.
  *
  *     policy_random_test [REQUESTS] */
 #include "policies.h"
@@ -49,7 +49,7 @@ struct limit {
 static struct limit limits[LIMITS_MAX];
 static uint32_t n_limits;
 
-/* --- the plainest matcher --------------------------------------------------------------------------------------- */
+/* --- the simplest matcher ---------------------------------------------------------------------------------------- */
 
 static bool glob(const char *pattern, const char *text)
 {
@@ -58,7 +58,7 @@ static bool glob(const char *pattern, const char *text)
 	return *pattern == *text && (*text == '\0' || glob(pattern + 1, text + 1));
 }
 
-/* By the definition: ** is any number of segments. */
+/* By definition: ** is any number of segments. */
 static bool path_glob(const char *pattern, const char *path)
 {
 	char wanted[32], segment[32];
@@ -84,7 +84,7 @@ static bool path_glob(const char *pattern, const char *path)
 	return glob(wanted, segment) && path_glob(pattern, end);
 }
 
-/* Only of the addresses above. */
+/* Knows only the addresses above. */
 static bool in_net(const char *net, const char *ip)
 {
 	const bool is_v6 = strchr(net, ':') != NULL;
@@ -112,7 +112,7 @@ static bool fits(const struct condition *condition, const char *pattern, const c
 	case 1:
 		return in_net(pattern, value);
 	case 2:
-		/* "/" alone is the path without segments */
+		/* "/" alone has no segments */
 		return path_glob(strcmp(pattern, "/") == 0 ? "" : pattern, strcmp(value, "/") == 0 ? "" : value);
 	default:
 		return glob(pattern, value);
@@ -183,7 +183,8 @@ static void write_condition(const struct condition *condition, char *text)
 		(void)sprintf(text, "%s: %s", names[condition->attribute], list);
 }
 
-/* At most 16, so that no more can apply; a tenth of the policies has many with tags, of which a request has one. */
+/* At most 16 limits, so that no more can apply. A tenth of the policies has many more, with tags, and a request has one
+ * tag. */
 static struct weir_policy *any_policy(void)
 {
 	static char text[TEXT];
@@ -267,7 +268,7 @@ static void all_agree(void)
 			check_fail(__FILE__, __LINE__, reported);
 			return;
 		}
-		if (any(2)) /* as if there were very many limits */
+		if (any(2)) /* as in a very large policy */
 			weir__rules_make_cache(&policy->rules, &policy->pool);
 		for (int i = 0; i < REQUESTS_A_POLICY; i++)
 			wrong += !agrees(policy);

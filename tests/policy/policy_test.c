@@ -1,4 +1,4 @@
-/* Which limits of a policy apply to a request, and with which keys and costs. */
+/* policy_test.c: which limits of a policy apply to a request, and with which keys and costs. */
 /* Covers: src/policy/rules.c, src/policy/values.c */
 #include "policies.h"
 

@@ -1,4 +1,4 @@
-/* Memory that is given back all at once, up to a bound. */
+/* pool_test.c: memory that is freed all at once, up to a bound. */
 #include "policy/pool.h"
 
 #include <stdint.h>
@@ -32,7 +32,7 @@ static void a_bound_is_kept(void)
 
 	while (weir__pool_take(&pool, 1000) != NULL && n < 1000)
 		n++;
-	CHECK(n >= 200 && n < 300); /* a block that does not fit is not begun */
+	CHECK(n >= 200 && n < 300); /* a block that does not fit is not started */
 	CHECK(pool.used <= most);
 	CHECK(weir__pool_take(&pool, most) == NULL);
 	CHECK(weir__pool_take(&pool, SIZE_MAX) == NULL);

@@ -1,4 +1,4 @@
-/* Conditions as people write them: what meets them, and what is said of mistakes. */
+/* read_conditions_test.c: conditions in a policy: what matches them, and messages for mistakes. */
 #include "policies.h"
 
 static void conditions_of_all_kinds(void)
@@ -62,7 +62,7 @@ static void mistakes(void)
 	CHECK(strstr(reported, "p.yaml:1:47: unknown key 'ends' in a condition; use is, not, prefix, present\n"));
 }
 
-/* A second override is refused if the first one matches whenever it would. */
+/* A second override is rejected if the first one matches whenever it would. */
 static void what_implies_what(void)
 {
 	static const struct {
@@ -107,7 +107,7 @@ static void what_implies_what(void)
 	}
 }
 
-/* An override is refused if it is for none of the requests to which its limit applies. */
+/* An override is rejected if it matches no request that its limit matches. */
 static void what_excludes_what(void)
 {
 	static const struct {
@@ -120,7 +120,7 @@ static void what_excludes_what(void)
 		{ "plan: gold", "plan: {present: false}", true },
 		{ "plan: gold", "plan: 's*'", true },
 		{ "plan: 'g*'", "plan: silver", true },
-		{ "plan: 'g*'", "plan: 's*'", false }, /* it cannot be told of two patterns */
+		{ "plan: 'g*'", "plan: 's*'", false }, /* undecided for two patterns */
 		{ "plan: {not: gold}", "plan: {not: silver}", false },
 		{ "plan: gold", "user: ann", false },
 		{ "ip: 192.0.2.1", "ip: 10.0.0.0/8", true },

@@ -1,4 +1,4 @@
-/* Policies of which more limits than may could apply to one request. */
+/* read_crowd_test.c: policies in which more limits could apply to one request than are allowed. */
 #include "policies.h"
 
 static void sixteen_at_most(void)
@@ -16,7 +16,8 @@ static void sixteen_at_most(void)
 	weir_policy_free(policy);
 }
 
-/* Seventeen limits with the same conditions: a request that meets them is found, or they are told apart. */
+/* Seventeen limits with the same conditions: the reader finds a request that matches all of them, or proves that none
+ * does. */
 static void requests_are_found(void)
 {
 	static const struct {

@@ -1,4 +1,4 @@
-/* Overrides from a file of comma-separated values. */
+/* read_entries_test.c: overrides from a CSV file. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -50,7 +50,7 @@ static void entries_of_a_file(void)
 	CHECK(system(command) == 0);
 }
 
-/* What is written out comes before the file, whose lines may end in any way. */
+/* Overrides in the policy come before the file, whose lines may end in LF or CRLF. */
 static void entries_and_overrides(void)
 {
 	char folder_of_one[TEST_FOLDER_SIZE], path[TEST_FOLDER_SIZE + 16];
@@ -77,7 +77,7 @@ static void entries_and_overrides(void)
 	CHECK_EQ(rmdir(folder_of_one), 0);
 }
 
-/* The policy of one limit with these entries. */
+/* A policy of one limit with these entries. */
 static struct weir_policy *policy_with(const char *entries)
 {
 	char place[TEST_FOLDER_SIZE], path[TEST_FOLDER_SIZE + 16];
@@ -97,7 +97,7 @@ static struct weir_policy *policy_with(const char *entries)
 	return policy;
 }
 
-/* The plan that applies, or "off". */
+/* The name of the plan that applies, or "off". */
 static const char *plan_for(const struct weir_policy *policy, const char *const *words)
 {
 	static struct weir_policy_answer answer;
@@ -137,7 +137,7 @@ static void addresses_in_any_spelling(void)
 	weir_policy_free(policy);
 }
 
-/* Each column in the form of its attribute. */
+/* Each column has the type of its attribute. */
 static void addresses_beside_other_values(void)
 {
 	struct weir_policy *const policy = policy_with("host,from,limit\nShop.example,::ffff:192.0.2.1,5/s\n");
@@ -155,7 +155,7 @@ static void addresses_beside_other_values(void)
 
 static char folder[TEST_FOLDER_SIZE];
 
-/* What is reported of these entries and a policy that begins so, without the folder. */
+/* The errors for these entries in a policy with this beginning, without the folder. */
 static const char *told_of(const char *begin, const char *entries)
 {
 	struct weir_policy *policy = NULL;
@@ -176,11 +176,11 @@ static const char *told_of(const char *begin, const char *entries)
 	return reported[0] == '/' ? reported + strlen(folder) + 1 : reported;
 }
 
-/* Of several lines, each names it. */
+/* Removes the folder from every line. */
 static const char *without_folder(const char *told)
 {
 	static char text[sizeof(reported)];
-	const size_t length = strlen(folder) + 1; /* with the slash behind it */
+	const size_t length = strlen(folder) + 1; /* with the slash after it */
 	char *to = text;
 
 	for (const char *at = told; *at; at++) {
@@ -263,7 +263,7 @@ static void so_many_attributes(void)
 {
 	char attributes[1024] = "attributes: {";
 
-	for (int i = 0; i < 28; i++) /* ip, path and host are known, and there is room for one more */
+	for (int i = 0; i < 28; i++) /* ip, path and host are predefined, so one more fits */
 		(void)sprintf(attributes + strlen(attributes), "a%d: {}, ", i);
 	strcat(attributes, "}\n");
 	CHECK_TEXT(told_of(attributes, "user,limit\nann,1/s\n"), "");
@@ -271,7 +271,7 @@ static void so_many_attributes(void)
 		   "e.csv:1:6: 'team': too many attributes; a policy has at most 32\n");
 }
 
-/* Plans are few: what many entries have in common is one. */
+/* Entries with the same limit share a plan, so there are few plans. */
 static void so_many_limits(void)
 {
 	static char text[1 << 17];

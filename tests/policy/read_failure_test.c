@@ -1,7 +1,7 @@
-/* What a policy says of a store that fails. */
+/* read_failure_test.c: a policy's settings for store failures. */
 #include "policies.h"
 
-/* The line of the one that applies. */
+/* The explanation of the limit that applies. */
 static const char *explanation_of(const struct weir_policy *policy, const char *const *words)
 {
 	char *at;
@@ -79,7 +79,7 @@ static const char *store_of(const struct weir_policy *policy, const char *const 
 	return stores[weir_policy_plan_of(policy, answer.claims[0].plan)->store];
 }
 
-/* An override with a limit has the store of its limit, unless it says another. */
+/* An override with a limit has the store of its limit, unless it names another. */
 static void state_is_kept_where_the_limit_says(void)
 {
 	struct weir_policy *const policy = policy_of("limits:\n"

@@ -1,4 +1,4 @@
-/* Overrides that can never match are told, where that is simple to see; those that can are left alone. */
+/* read_overrides_test.c: overrides that can never match are reported where that is simple to see; others are not. */
 #include "policies.h"
 
 #define EXCLUDED "the limit does not apply to such requests"
@@ -37,7 +37,7 @@ static const struct {
 	{ "key: ip", "plan: {present: false}", "good" },
 };
 
-/* "good", or why the one override of a limit can never match. */
+/* "good", or why the only override of a limit can never match. */
 static const char *verdict_of(const char *limit, const char *when)
 {
 	static const char never[] = "p.yaml:3:";

@@ -1,4 +1,4 @@
-/* Plans of a policy: their names, their limits, and that there may be many. */
+/* read_plans_test.c: plans of a policy: their names, their limits and how many there may be. */
 #include "policies.h"
 
 static const char *name_of(const struct weir_policy *policy, uint32_t plan)
@@ -6,7 +6,7 @@ static const char *name_of(const struct weir_policy *policy, uint32_t plan)
 	return weir_policy_plan_of(policy, plan)->name;
 }
 
-/* State is kept by these names: one that is too long ends in a hash of what sets it apart. */
+/* State is stored under these names. A name that is too long ends in a hash of what distinguishes it. */
 static void names_have_an_end(void)
 {
 	struct weir_policy *const policy = policy_of("limits:\n"
@@ -72,7 +72,7 @@ static void mistakes(void)
 	CHECK_MISTAKES(rows);
 }
 
-/* What no table can have is told when the file is read, all of it, wherever it is written. */
+/* Limits that no table accepts are reported when the file is read, all of them, wherever they are written. */
 static void limits_that_no_table_has(void)
 {
 	CHECK(policy_of("limits:\n"

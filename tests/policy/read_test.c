@@ -1,4 +1,4 @@
-/* Policies as people write them: what is said of mistakes. */
+/* read_test.c: messages for mistakes in policies. */
 #include "policy/read.h"
 
 #include <stdlib.h>
@@ -125,7 +125,7 @@ static void so_many_attributes(void)
 	char text[1024] = "attributes: {";
 	struct weir_policy *policy;
 
-	for (int i = 0; i < 29; i++) /* three more are known: ip, path and host */
+	for (int i = 0; i < 29; i++) /* three more are predefined: ip, path and host */
 		(void)sprintf(text + strlen(text), "a%d: {}, ", i);
 	policy = policy_of(strcat(text, "}\n"));
 	CHECK_TEXT(reported, "");
@@ -227,7 +227,7 @@ static void several_files(void)
 	weir_policy_free(policy);
 }
 
-/* "limits: [,...]" with so many of them; the caller frees it. */
+/* "limits: [,...]" with n of them. The caller frees it. */
 static char *many_limits(size_t n)
 {
 	static const char begin[] = "limits: [";

@@ -1,4 +1,4 @@
-/* How long a policy lets requests wait. */
+/* read_wait_test.c: how long a policy lets requests wait. */
 #include <stdlib.h>
 
 #include "policies.h"

@@ -1,4 +1,4 @@
-/* rule_cache_test.c: an entry is found by its hash, and has what the rule and the limit say. */
+/* rule_cache_test.c: a cache entry is found by its hash and agrees with its rule and limit. */
 #include "policy/policy.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@ enum { CARDS = 1000, BESIDE = 24 };
 
 static uint64_t hash_at(uint32_t i)
 {
-	/* Every third wants the place of another, and every fifth has its tag, too. */
+	/* Every third hash has the place of another, and every fifth its tag, too. */
 	return (uint64_t)(i % 5 ? i : i - i % 15) << 56 | (uint64_t)i << 16 | i % 3;
 }
 
@@ -58,7 +58,7 @@ static void too_many_are_not_made(void)
 	weir__pool_free(&large);
 }
 
-/* Limits with more than fits a card, and with less; found alone, and with others. */
+/* Limits that fit a cache entry and limits that do not, found alone and with others. */
 static const char many_kinds[] =
 	"attributes:\n"
 	"  region: {lower: true}\n"
@@ -114,7 +114,7 @@ static void limits_apply_as_without_cards(void)
 	weir__rules_make_cache(&carded->rules, &carded->pool);
 	for (uint32_t i = 0; i < carded->rules.rule_cache.n_places; i++)
 		n += carded->rules.rule_cache.tags[i] != 0;
-	CHECK_EQ(n, 8); /* not what is long or listed, nor what is found with others */
+	CHECK_EQ(n, 8); /* not those that are too long or listed, nor those found with others */
 	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
 		strcpy(expected, applies(policy, requests[i]));
 		CHECK_TEXT(applies(carded, requests[i]), expected);
@@ -124,7 +124,7 @@ static void limits_apply_as_without_cards(void)
 	weir_policy_free(carded);
 }
 
-/* So many that cards are made without being asked for. */
+/* So many that the cache is made by default. */
 static void very_many_limits_are_told_apart(void)
 {
 	enum { LIMITS = 6000 };

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The JSON Schema of policies and weir_policy_read judge the same documents alike.
+"""The JSON Schema of policies and weir_policy_read agree on which documents are valid.
 
     schema_test.py WEIR SCHEMA EXAMPLES [DOCUMENTS]
 
-Documents are written as JSON, which is YAML too, and given to `weir check-config`. A document that the schema refuses
-must be refused by Weir. What Weir refuses must be refused by the schema, but for what a schema cannot tell:
-BEYOND_A_SCHEMA lists how Weir's reports of those begin or what they hold. Valid documents are changed at random, so
-many at a time (600), in ways that people err."""
+Documents are written as JSON, which is also YAML, and given to `weir check-config`. Weir must reject a document that
+the schema rejects. The schema must reject what Weir rejects, except for rules that a schema cannot express:
+BEYOND_A_SCHEMA has patterns of Weir's messages for those. The test makes DOCUMENTS (600) random changes to valid
+documents, as people make mistakes."""
 
 import copy
 import json
@@ -20,7 +20,7 @@ from pathlib import Path
 import jsonschema
 import yaml
 
-# A schema knows one value at a time, and nothing of attributes' types, other values, files or sums.
+# A schema sees one value at a time. It knows nothing of types of attributes, other values, files or sums.
 BEYOND_A_SCHEMA = [
     "wait needs a limit that delays",
     r"duplicate name '",
@@ -41,7 +41,7 @@ BEYOND_A_SCHEMA = [
     r"a sliding_log counts at most",
     r"use a whole number, 0 to 9223372036854775807",  # digits in quotes, and too many of them
     r"No such file or directory|Is a directory",
-    r"invalid attribute name",  # a schema counts characters
+    r"invalid attribute name",  # a schema counts characters, Weir bytes
 ]
 
 
@@ -134,7 +134,7 @@ INVALID = [
     of(limit(), attributes={"a": {"default": []}}), of(limit(), attributes={"": {}}),
 ]
 
-# Good by the schema, and refused by Weir for what a schema cannot tell.
+# Valid by the schema, but rejected by Weir for a rule that a schema cannot express.
 ONLY_WEIR = [
     {}, {"attributes": {}}, of(limit(limit="18446744073709551615/ns fixed_window")), of(limit(cost=11)),
     of(limit(cost=9223372036854775807)), of(limit(match={"ip": {"prefix": "10."}})),
@@ -169,7 +169,7 @@ def places(node, found):
 
 
 def change(document, rng):
-    """Something in it is removed, renamed, replaced or added."""
+    """Removes, renames, replaces or adds something."""
     where = rng.choice(places(document, []))
     names = list(where) if isinstance(where, dict) else range(len(where))
     how = rng.randrange(4)
@@ -200,7 +200,7 @@ def generated(number):
 # --- judges ---------------------------------------------------------------------------------------------------------
 
 def weir_judges(weir, documents):
-    """Of each, what Weir reports: nothing if it is good."""
+    """What Weir reports for each document; empty if it is valid."""
     with tempfile.TemporaryDirectory() as folder:
         names = [f"{i}.yaml" for i in range(len(documents))]
         for name, document in zip(names, documents):
@@ -218,7 +218,7 @@ def weir_judges(weir, documents):
 
 
 def disagreement(document, reports, is_good):
-    """In words, or None. is_good: what the schema says."""
+    """The disagreement as text, or None. is_good: the verdict of the schema."""
     if is_good == (not reports):
         return None
     if not is_good:
@@ -229,7 +229,7 @@ def disagreement(document, reports, is_good):
 
 
 def undescribed(node, path=""):
-    """Properties of the schema that say nothing of themselves."""
+    """Properties of the schema without a description."""
     found = []
     if isinstance(node, dict):
         for name, child in node.get("properties", {}).items():
@@ -246,7 +246,7 @@ def undescribed(node, path=""):
 # --- tests ----------------------------------------------------------------------------------------------------------
 
 def main(weir, schema_path, examples, number):
-    weir = str(Path(weir).resolve())  # it is run elsewhere
+    weir = str(Path(weir).resolve())  # absolute, because it runs in another folder
     schema = json.loads(Path(schema_path).read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
@@ -279,7 +279,7 @@ def main(weir, schema_path, examples, number):
     tell("of random ones some are good and some bad", [] if number / 10 < good < number * 9 / 10 else [f"good: {good}"])
     files = sorted(Path(examples).glob("*.yaml"))
     wrong = [] if files else ["there is no example"]
-    for file in files:  # every scalar is a text to Weir, as it is to this loader
+    for file in files:  # Weir reads every scalar as text, and so does this loader
         document = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
         wrong += [f"{file.name}: {error.message}" for error in validator.iter_errors(document)]
     tell("the examples are good", wrong)

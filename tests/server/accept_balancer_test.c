@@ -1,4 +1,4 @@
-/* Connections dealt out among workers. Sockets are numbers here. */
+/* accept_balancer_test.c: connections distributed among workers. Sockets are plain numbers here. */
 #include "server/accept_balancer.h"
 
 #include "check.h"

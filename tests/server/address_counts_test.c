@@ -1,4 +1,4 @@
-/* Connections by address. */
+/* address_counts_test.c: connections counted by address. */
 #include "server/address_counts.h"
 
 #include "check.h"
@@ -27,7 +27,7 @@ static void an_address_has_so_many(void)
 	struct weir__address_count *a, *b, *other, *none;
 
 	CHECK(join(counts, "192.0.2.1", &a) && a);
-	CHECK(join(counts, "::ffff:192.0.2.1", &b) && b == a); /* the same, as a listener of IPv6 sees it */
+	CHECK(join(counts, "::ffff:192.0.2.1", &b) && b == a); /* the same address, as an IPv6 listener sees it */
 	CHECK(!join(counts, "192.0.2.1", &none) && none == NULL);
 	CHECK(join(counts, "192.0.2.2", &other) && other != a);
 	weir__address_counts_leave(counts, b);
@@ -68,7 +68,7 @@ static void some_are_exempt(void)
 	CHECK(join(NULL, "192.0.2.1", &count) && count == NULL);
 }
 
-/* More addresses than places: all are found, and none is left when they have gone. */
+/* With more addresses than initial places, all are found, and none is left after they leave. */
 static void many_addresses(void)
 {
 	enum { N = 1000 };

@@ -1,4 +1,4 @@
-/* arena_plan_test.c: how much arena policies need, and what does not fit. */
+/* arena_plan_test.c: how much arena a policy needs, and warnings about keys that do not fit. */
 #include "server/arena_plan.h"
 
 #include <weir/table.h>
@@ -45,7 +45,7 @@ static void the_largest_limit_decides(void)
 	CHECK_EQ(needed("limits: [{name: a, key: [u], limit: 100000/s sliding_log}]", UINT64_C(1000000)), SIZE_MAX);
 }
 
-/* What is kept in a store needs no arena. */
+/* Limits in a store need no arena. */
 static void with_a_store_only_limits_in_the_table_count(void)
 {
 	struct weir_policy *const policy = policy_of("limits: [{name: a, key: [u], limit: 90/s sliding_log}, "
@@ -91,7 +91,7 @@ static void what_does_not_fit_is_told(void)
 		text,
 		"api: an arena of 16777216 bytes holds 16681 of 40000 keys that have used all of 100/hour sliding_log; "
 		"beyond that, keys are denied too much: set arena to 39MiB, use a sliding_counter, or set keys to a lower number");
-	/* More than any arena can have. */
+	/* More than the largest arena. */
 	CHECK(weir__arena_plan_warn(policy, UINT64_C(1000000000), false, 16 << 20, text));
 	CHECK(strstr(text, " holds 16681 of 1000000000 keys ") != NULL && strstr(text, "set arena") == NULL);
 	weir_policy_free(policy);

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Who may ask, over sockets: a Redis with the same users gets the same requests, and must answer the same.
+"""Authentication over sockets. A Redis with the same users gets the same requests and must send the same replies.
 
     auth_test.py WEIR
 
-Redis and Weir run meanwhile on sockets in folders of their own, and are ended by their pids.
+Redis and Weir run on sockets in temporary folders.
 
-Not asked, because the answers are known to differ. To strangers: PING with two texts, and CONFIG or CLIENT with a part
-that there is not, where Redis and Weir differ in which of two faults they tell; more arguments than Weir takes of
-anybody, which Weir calls an invalid length; and hundreds of requests at once, which Redis cuts off later. To all: CONFIG
-GET SAVE, where Redis repeats the name as it was asked for, and Weir tells its own."""
+Some requests are left out, because their replies are known to differ. Before AUTH: PING with two texts, and CONFIG or
+CLIENT with an unknown subcommand, where Redis and Weir report different errors first; more arguments than Weir accepts
+from any client, which Weir calls an invalid length; and hundreds of requests at once, which Redis cuts off later.
+Always: CONFIG GET SAVE, where Redis repeats the name as it was written and Weir prints its own."""
 # Covers: src/engine/users.c, src/server/resp/resp_config.c
 
 import contextlib
@@ -24,7 +24,7 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True  # the source may be read-only
-os.environ["WEIR_AUTH_LIMIT"] = "1000000/s"  # guessing_test.py has the limit of wrong passwords
+os.environ["WEIR_AUTH_LIMIT"] = "1000000/s"  # guessing_test.py tests the limit of wrong passwords
 import toy  # noqa: E402
 from daemon import TIMEOUT_S, bulks, expect, receive_all  # noqa: E402
 from redis_server import Redis  # noqa: E402
@@ -68,7 +68,7 @@ def redis(lines):
 
 @contextlib.contextmanager
 def weir(users, *options):
-    """A server with these lines in its file."""
+    """A server with these users in its configuration file."""
     with tempfile.TemporaryDirectory(prefix="weir-auth-") as folder:
         config = os.path.join(folder, "weir.yaml")
         with open(config, "w", encoding="utf-8") as file:
@@ -78,7 +78,7 @@ def weir(users, *options):
 
 
 def everything(client, request):
-    """All that is answered until the other side closes."""
+    """All replies until the server closes."""
     answers = b""
     with contextlib.closing(client), contextlib.suppress(ConnectionError):
         client.sendall(request)
@@ -93,7 +93,7 @@ def everything(client, request):
 # --- the answers of Redis --------------------------------------------------------------------------------------------
 
 def plain(answers):
-    """What a server calls itself, and the number of a connection, differ."""
+    """Replaces what must differ: the server's name and version, and connection ids."""
     answers = re.sub(rb"(-NOPERM [^\r:]* command): it needs the role [^\r]*", rb"\1", answers)  # Redis has no roles
     answers = re.sub(rb"\$\d+\r\n(?:weir|redis)\r\n\$7\r\nversion\r\n\$\d+\r\n[\d.]+\r\n", b"(who)", answers)
     return re.sub(rb"\$2\r\nid\r\n:\d+\r\n", b"(id)", answers)
@@ -124,12 +124,12 @@ def requests(secret):
 
 
 def compare(redis_lines, users):
-    """Each request alone, then several in a row: what one leaves behind shows in the others."""
+    """Sends each request alone, then several in a row, so that the state that one leaves shows in the others."""
     dice = random.Random(SEED)
     with redis(redis_lines) as theirs, weir(users) as ours:
         secret = "s3cret~of~ops"
         some = requests(secret)
-        # Four, so that a stranger is owed less than what either server minds.
+        # Four, so that the replies before AUTH stay below the limit of both servers.
         rows = [[one] for one in some] + [dice.choices(some, k=4) for _ in range(ROUNDS)]
         signed = bulks("AUTH", "ops", secret)
         rows += [[signed, *dice.choices(some, k=12)] for _ in range(ROUNDS // 4)]
@@ -152,7 +152,7 @@ def answers_are_those_of_redis_without_users():
 
 
 def lists_of_commands_are_those_of_redis():
-    """Not among the others: a Redis cuts off who has one of these, and then says RESET, for what it has set aside for the list."""
+    """Separate, because Redis disconnects a client whose list takes too much memory, and then replies with RESET."""
     with redis("") as theirs, weir("") as ours:
         for words in (["MODULE", "x"], ["ACLCAT", "nothing"], ["pattern", "sele[c]*"], ["PATTERN", "x"]):
             whole = bulks("COMMAND", "LIST", "FILTERBY", *words) + bulks("QUIT")
@@ -169,7 +169,7 @@ def strangers_are_capped_as_in_redis():
 
 
 def hashes_are_those_of_redis():
-    """What a Redis prints in its ACL goes into the file as it is."""
+    """A hash from a Redis ACL can be used in the configuration file."""
     with redis("user heron on >s3cret-of-heron ~* +@all\n") as theirs:
         listed = everything(theirs.connect(), bulks("ACL", "LIST") + bulks("QUIT")).decode()
     digest = re.search(r"user heron on (?:\S+ )*?(#[0-9a-f]{64})", listed).group(1)
@@ -189,7 +189,7 @@ def nothing_is_decided_for_strangers():
         expect(client, bulks("AUTH", "web", "s3cret-of-web") + throttle, b"+OK\r\n" + taken)
         expect(stranger, bulks("AUTH", "web", "no") + throttle,
                b"-WRONGPASS invalid username-password pair or user is disabled.\r\n" + NOAUTH)
-        # A password that is wrong later changes nothing.
+        # A wrong password later changes nothing.
         expect(client, bulks("AUTH", "web", "no"), b"-WRONGPASS invalid username-password pair or user is disabled.\r\n")
         expect(client, throttle, b"*5\r\n:0\r\n:2\r\n:0\r\n")
 
@@ -225,7 +225,8 @@ def failures(one):
 
 
 def wrong_passwords_are_counted_and_told():
-    """All are counted; a line tells of some, and of how many none did. Names that are none's are not repeated: they may be passwords."""
+    """The server counts all wrong passwords. A log line reports some of them, and how many it left out. Unknown user
+    names are not repeated, because they may be passwords."""
     with weir(USERS, "--http", "127.0.0.1:0") as one:
         n, port = 100, int(re.search(r"HTTP at 127\.0\.0\.1:(\d+)", one.lines).group(1))
         with one.connect() as client:
@@ -238,10 +239,10 @@ def wrong_passwords_are_counted_and_told():
             assert asker.getresponse().status == 401
             asker.close()
         assert failures(one) == 4
-        for _ in range(n // 5):  # fewer together than a stranger is cut off for
+        for _ in range(n // 5):  # fewer than a client may send before AUTH
             everything(one.connect(), bulks("AUTH", "web", "no") * 5 + bulks("QUIT"))
         assert failures(one) == 4 + n
-        time.sleep(0.3)  # until there may be a line again, if there was none left
+        time.sleep(0.3)  # until the next log line is allowed
         everything(one.connect(), bulks("AUTH", "web", "no") + bulks("QUIT"))
         assert one.end() == 0
         lines = [line for line in one.process.stderr.read().decode().splitlines() if " auth_failed " in line]
@@ -263,7 +264,7 @@ users:
   a: {password: p, role: admin}
 """
 LIMIT = "9/5000day fixed_window"
-# What each command needs; every one is valid, and would be done.
+# The role that each command needs. Each command is valid.
 COMMANDS = [
     ({"d", "d2", "od", "a"}, ("WEIR.TAKE", "k", LIMIT)), ({"d", "d2", "od", "a"}, ("WEIR.PEEK", "k", LIMIT)),
     ({"d", "d2", "od", "a"}, ("WEIR.UPTO", "k", LIMIT, 1)), ({"d", "d2", "od", "a"}, ("WEIR.ALL", "k", LIMIT, 0)),
@@ -288,7 +289,7 @@ def every_role_does_its_part():
                 assert reply.startswith(b"-NOPERM ") == (name not in may), (name, words, reply)
                 assert name in may or b", and " + name.encode() + b" has " in reply, reply
                 assert not reply.startswith(b"-") or name not in may, (name, words, reply)
-            with one.connect() as client:  # none of a transaction is run, if one of it is denied
+            with one.connect() as client:  # if one command is denied, none of the transaction runs
                 expect(client, bulks("AUTH", name, "p") + bulks("MULTI"), b"+OK\r\n+OK\r\n")
                 client.sendall(bulks("WEIR.RESET", "k", LIMIT) + bulks("EXEC") + bulks("QUIT"))
                 assert (b"-EXECABORT" in receive_all(client)) == (name not in ("o", "od", "a")), name
@@ -307,10 +308,10 @@ def holds_are_settled_by_their_owner():
         for words in (("WEIR.SETTLE", "h1", 0), ("WEIR.RELEASE", "h1")):
             assert reply("d2", *words) == never, words
         assert reply("r", "WEIR.RELEASE", "h1").startswith(b"-NOPERM ")
-        assert reply("d2", "WEIR.HOLD", "h1", "k", LIMIT, 4, 60000).startswith(b"-")  # it is not repeated for others
+        assert reply("d2", "WEIR.HOLD", "h1", "k", LIMIT, 4, 60000).startswith(b"-")  # other users cannot repeat it
         assert reply("d", "WEIR.HOLD", "h1", "k", LIMIT, 4, 60000).startswith(b"*7\r\n:1\r\n")
         assert reply("d", "WEIR.SETTLE", "h1", 1).startswith(b"*8\r\n:4\r\n:1\r\n:0\r\n:3\r\n")
-        assert reply("d2", "WEIR.SETTLE", "h1", 1) == never  # also once it is settled
+        assert reply("d2", "WEIR.SETTLE", "h1", 1) == never  # also after it was settled
         assert reply("d", "WEIR.HOLD", "h2", "k", LIMIT, 4, 60000).startswith(b"*7\r\n:1\r\n")
         assert reply("o", "WEIR.RELEASE", "h2").startswith(b"*8\r\n:4\r\n:0\r\n:0\r\n:4\r\n")
 
@@ -390,7 +391,7 @@ def settings_are_shown():
 
 
 def patterns_are_those_of_redis():
-    """Names of settings are keys of a Redis: KEYS matches as CONFIG GET does."""
+    """Setting names become keys of a Redis, so KEYS must match as CONFIG GET does."""
     dice = random.Random(SEED)
     names = ["listen", "http", "metrics_listen", "metrics_open", "denial_reveals", "denial_body", "denial_type", "keys", "arena", "inline_share", "shared", "file", "overcommit", "workers", "spin", "connections", "connections_per_address", "client_memory", "idle", "http_idle", "socket_mode", "header_time",
              "ratelimit_headers", "trusted_proxies", "authorize_headers", "allowed_hosts", "output", "stall", "end_delay", "drain", "keep_pid", "pid_file", "core_dumps", "holds", "policy", "policy_copy", "envoy_counts", "limits_max", "users",
@@ -410,7 +411,7 @@ def patterns_are_those_of_redis():
 
 
 def ask(client, request):
-    """The texts of an array."""
+    """The strings of an array reply."""
     client.sendall(request)
     with client.makefile("rb") as answer:
         n = int(answer.readline()[1:])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""/v1/authorize, as proxies ask for it: whose request it is, what it is, and how it is answered.
+"""/v1/authorize, as proxies call it: the client's address, the attributes and the responses.
 
     authorize_test.py WEIR"""
 # Covers: src/server/http/http_authorize.c
@@ -19,7 +19,7 @@ from daemon import TIMEOUT_S, daemon, run
 from resp_client import until
 from http_test import WEIR, ask, ask_json, client_of, policy_daemon
 
-# A limit for each attribute that is to be seen: what is left of its key tells what the key was.
+# One limit for each attribute: what its key has left shows what the key was.
 POLICY = """limits:
   - {name: clients, key: [ip], limit: 1000/hour, match: {ip: {present: true}}}
   - {name: posts, limit: 900/hour, match: {method: POST}}
@@ -30,7 +30,7 @@ POLICY = """limits:
 
 
 def authorize(client, headers=(), target="/v1/authorize", method="GET"):
-    """(status, headers with small names, what the body says)"""
+    """(status, headers with lower-case names, JSON of the body)"""
     client.putrequest(method, target)
     for name, value in headers:
         client.putheader(name, value)
@@ -42,14 +42,14 @@ def authorize(client, headers=(), target="/v1/authorize", method="GET"):
 
 
 def decided(client, headers=(), **more):
-    """The name of the limit that has least left, and how much that is."""
+    """The name of the limit that decided, and what it has left."""
     status, _, answer = authorize(client, headers, **more)
     assert status in (200, 429), (status, answer)
     return answer["decided_by"], answer["remaining"]
 
 
 def left(client, *lines):
-    """How much the client has left that X-Forwarded-For tells."""
+    """What the client that X-Forwarded-For names has left."""
     name, remaining = decided(client, [("X-Forwarded-For", line) for line in lines])
     assert name == "clients", name
     return remaining
@@ -142,7 +142,7 @@ def a_path_is_a_proxy():
             with daemon(WEIR, "--keys", "1000", "--policy", policy, "--trusted-proxies", proxies, http=path):
                 client = UnixConnection(path)
                 assert decided(client, [("X-Forwarded-For", "203.0.113.7")])[0] == limit
-                assert decided(client)[0] is None  # nobody knows the client: no limit of clients applies
+                assert decided(client)[0] is None  # the client's address is unknown, so no limit by address applies
                 client.close()
 
 
@@ -153,7 +153,7 @@ def addresses_of_ipv6():
 
 
 def callers_may_have_ipv6():
-    """Who connects by IPv4 to an address of IPv6 is known by IPv4."""
+    """A client that connects by IPv4 to an IPv6 listener is known by its IPv4 address."""
     if not socket.has_ipv6 or not any(info.startswith("0" * 31 + "1 ") for info in addresses_of_ipv6()):
         return "there is no IPv6 here"
     with tempfile.TemporaryDirectory(prefix="weir-authorize-") as folder:
@@ -239,7 +239,8 @@ SHADOWED = """limits:
 
 
 def visitors_learn_of_the_limit_that_decided():
-    """Neither of others nor of limits in shadow, unless it is set; services at /v1/check do."""
+    """A visitor sees neither other limits nor limits in shadow, unless the configuration says so. Services at /v1/check
+    do."""
     secrets = ("secret", "shadow", '"limits"')
     for options, is_all in (((), False), (("--denial-reveals", "decided"), False), (("--denial-reveals", "all"), True)):
         with policy_daemon("--ratelimit_headers", "both", *options, policy=SHADOWED) as one:
@@ -275,7 +276,7 @@ def bodies_are_made_of_a_template():
             found = re.fullmatch(r"<p>decides: 0 of 1 left, in (\d+) s</p>", content.decode())
             assert status == wanted and found and found[1] == headers["retry-after"], (status, content)
             assert headers["content-type"] == "text/html; charset=utf-8", headers
-        assert json.loads(headers["weir-problem"])["decided_by"] == "decides"  # for nginx, which passes on no body
+        assert json.loads(headers["weir-problem"])["decided_by"] == "decides"  # for nginx, which does not forward the body
         status, headers, content = ask(client, "HEAD", "/v1/authorize")
         assert status == 429 and content == b"" and headers["content-type"] == "text/html; charset=utf-8", headers
         status, headers, _ = ask_json(client, "GET", "/v1/check?ip=127.0.0.1")  # for services

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A file that blocks its reader stops neither the start of weir serve, nor reloads, nor its end.
+"""A file that blocks its reader does not block weir serve when it starts, reloads or shuts down.
 
     blocked_files_test.py WEIR"""
 # Covers: src/server/shutdown.c
@@ -44,7 +44,7 @@ def until(holds, what):
 
 
 class Place:
-    """A server in a directory with all the files that it reads, each of which can be replaced."""
+    """A server in a directory with all the files that it reads. Each file can be replaced."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -75,7 +75,7 @@ def upload(server, policy):
     return answer.status
 
 
-# What is replaced by a FIFO; the options of a server that reads it.
+# The file that a FIFO replaces, and the options of a server that reads it.
 FILES = (
     ("policy", lambda one: one.policy, lambda one: ("--policy", one.policy)),
     ("file of a directory", lambda one: one.part, lambda one: ("--policy", one.directory)),
@@ -148,17 +148,17 @@ def own_descriptors_and_links_are_read():
                               ([WEIR, "check-config", link], ""),
                               (["bash", "-c", f"exec {WEIR} check-config /proc/self/fd/9 9<{one.policy}"], "")):
             done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-            wanted = 2 if "<(" in command[-1] or "/fd/9" in command[-1] else 0  # there is no customers.csv beside it
+            wanted = 2 if "<(" in command[-1] or "/fd/9" in command[-1] else 0  # customers.csv is missing there
             assert NOT_REGULAR not in done.stderr and done.returncode in (0, wanted), (command, done)
         with daemon(WEIR, "--config", "/dev/null"):
             pass
 
 
-# --- a file server that has gone ------------------------------------------------------------------------------------
+# --- a file server that is down -------------------------------------------------------------------------------------
 
 @contextlib.contextmanager
 def hung():
-    """A server whose thread waits for a file that will not come."""
+    """A server with a thread that waits for a file forever."""
     files = HungFiles("policy.yaml", LIMIT.format(10))
     try:
         with daemon(WEIR, "--policy", files.path, "--drain", "0") as server:
@@ -185,7 +185,7 @@ def a_second_signal_ends_at_once():
     with daemon(WEIR) as server, server.connect() as client:
         expect(client, bulks("PING"), b"+PONG\r\n")
         server.process.send_signal(signal.SIGTERM)
-        assert client.recv(1) == b""  # the server has shut down its side, and waits for the client to do the same
+        assert client.recv(1) == b""  # the server has closed its side and waits for the client
         assert server.end() == 1, server.said()
         assert "second signal" in server.said(), server.said()
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""A limit in a healthy Redis is exact on a machine that has more to do than processors.
+"""A limit in a healthy Redis is exact on an overloaded machine.
 
     busy_test.py WEIR [RUNS]
 
-Two servers with the default budget decide for many connections, while twice as many programs as there are processors do nothing but count.
-With RUNS, each run must be exact. Without, a request that Redis did not decide in time, on a machine that does much else, must be counted."""
+Two servers with the default budget decide for many connections, while twice as many busy loops run as there are
+processors. With RUNS, each run must be exact. Without, requests that Redis did not decide in time are tolerated on a
+busy machine, but must be counted."""
 # Covers: src/store/redis/redis_breaker.c
 
 import concurrent.futures

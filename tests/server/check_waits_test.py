@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Requests of all kinds that wait for limits that delay: over RESP and HTTP, with every store.
+"""Requests of all kinds that wait for limits with a delay: over RESP and HTTP, with every store.
 
     check_waits_test.py WEIR [STEPS]
 
-Most departures are hours away, so what a queue has left is exact. Those of the limit `quick` are awaited: arrivals may be
-late, but the k-th of them is never before its departure, k - 1 intervals after the first request was sent."""
+Most departures are hours away, so what a queue has left is exact. Departures of the limit `quick` are awaited. They may
+be late, but the k-th is never earlier than k - 1 intervals after the first request was sent."""
 # Covers: src/engine/waiting.c, src/engine/operations.c, src/server/http/http_take.c, src/server/http/http_check.c, src/core/duration.h
 
 import contextlib
@@ -45,7 +45,7 @@ OVER_HTTP = ("get", "post", "post-take", "authorize")
 
 
 class Waiting:
-    """A request that was sent, on a connection of its own."""
+    """A request in flight, on its own connection."""
 
     def __init__(self, server, kind, user, on="hourly", wait_ms=DAY_MS):
         self.kind, self.is_http = kind, kind in OVER_HTTP
@@ -61,7 +61,7 @@ class Waiting:
             self.send_http("POST", "/v1/check", {"attributes": {"user": user, "on": on}, "wait": f"{wait_ms}ms"})
         elif kind == "post-take":
             self.send_http("POST", "/v1/take", {"limit": f"@{on}", "key": user, "wait": f"{wait_ms}ms"})
-        else:  # as the policy says
+        else:  # by the policy's wait
             self.send_http("GET", "/v1/authorize", headers=f"X-User: {user}\r\nX-On: {on}\r\n")
 
     def client(self):
@@ -80,7 +80,7 @@ class Waiting:
         self.socket.sendall(f"{method} {path} HTTP/1.1\r\nHost: x\r\n{headers}\r\n".encode() + text)
 
     def read(self):
-        """The decision; its status over HTTP is in `status`, and the header of the wait must agree."""
+        """Reads the decision. `status` is the HTTP status; the header with the wait must agree."""
         if not self.is_http:
             answer = self.client().read()
             return {"allowed": bool(answer[0]), "retry_after_ns": answer[4], "delay_ns": answer[6], "waited_ns": answer[-1]}
@@ -94,7 +94,7 @@ class Waiting:
     def leave(self, how="close"):
         if how == "reset":
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        if how == "half":  # sends no more, and would still read
+        if how == "half":  # closes the sending side only, and could still read
             self.socket.shutdown(socket.SHUT_WR)
             return
         self.close()
@@ -106,7 +106,7 @@ class Waiting:
 
 @contextlib.contextmanager
 def serving(store="table", *options, policy=POLICY):
-    """A server of one worker, and a client of it."""
+    """A server with one worker, and a client."""
     with tempfile.TemporaryDirectory(prefix="weir-waits-") as folder, contextlib.ExitStack() as stack:
         path = os.path.join(folder, "policy.yaml")
         with open(path, "w", encoding="utf-8") as file:
@@ -127,7 +127,7 @@ def serving(store="table", *options, policy=POLICY):
 
 
 def n_waiting(client):
-    return int(client.ask("INFO", "decisions").split("waiting_here:")[1])  # all of INFO counts keys, too
+    return int(client.ask("INFO", "decisions").split("waiting_here:")[1])  # a section only: all of INFO would also count keys
 
 
 def left(client, user, limit="hourly"):
@@ -163,7 +163,7 @@ def a_delay_beyond_the_wait_is_denied_and_charges_nothing():
 
 
 def of_several_limits_the_longest_delay_counts():
-    """All are charged, or none. For authorize, the smallest wait of those that delay counts."""
+    """All limits are charged, or none. For authorize, the shortest wait of the delaying limits counts."""
     for store in ("table", "redis"):
         with serving(store) as (server, client):
             with contextlib.closing(Waiting(server, "authorize", "u", "both")) as first:
@@ -172,13 +172,13 @@ def of_several_limits_the_longest_delay_counts():
             second = Waiting(server, "authorize", "u", "both")
             until(lambda: left(client, "u", "slow") == 18, "the second waits for an hour")
             with contextlib.closing(Waiting(server, "authorize", "u", "both")) as third:
-                answer = third.read()  # two hours, and `fast` lets it wait for 90 minutes
+                answer = third.read()  # two hours, but `fast` allows a wait of 90 minutes
                 assert not answer["allowed"] and answer["decided_by"] == "slow" and answer["retry_after_ns"] > HOUR_NS, answer
             assert [left(client, "u", name) for name in ("slow", "fast", "police")] == [18, 18, 1], store
             third = Waiting(server, "get", "u", "both")
             until(lambda: left(client, "u", "slow") == 17, "the third waits as long as it says")
             with contextlib.closing(Waiting(server, "get", "u", "both")) as denied:
-                answer = denied.read()  # at once, although the day would be long enough
+                answer = denied.read()  # at once, although a day would be long enough
                 assert not answer["allowed"] and answer["decided_by"] == "police", answer
             third.close()
             until(lambda: left(client, "u", "slow") == 18, "the third has left")
@@ -194,7 +194,7 @@ def without_a_wait_delays_are_told():
                 assert answer["allowed"] and "waited_ns" not in answer and (answer["delay_ns"] > 0) == (n > 0), answer
         answer = client.ask("WEIR.CHECK", "user", "u", "on", "hourly")
         assert answer["allowed"] and "waited" not in answer, answer
-        answer = client.ask("WEIR.CHECK", "user", "u", "on", "hourly")  # the policy's wait is for authorize
+        answer = client.ask("WEIR.CHECK", "user", "u", "on", "hourly")  # the policy's wait applies to authorize only
         assert answer["allowed"] and answer["delay"] > 0, answer
 
 
@@ -204,7 +204,7 @@ def options_stand_anywhere():
         for n, words in enumerate((("COST", 5, "user", "u"), ("user", "u", "COST", 5), ("cost", 5, "user", "u"),
                                    ("user", "u", "COST", 5, "x", "y"), ("user", "u", "WAIT", 9, "COST", 5))):
             assert client.ask("WEIR.CHECK", *words)["remaining"] == 95 - 5 * n, words
-        for words in (("user", "u", "cost", 5), ("COST", 1, "cost", 5, "user", "u"), ("user", "u", "wait", "x")):  # attributes
+        for words in (("user", "u", "cost", 5), ("COST", 1, "cost", 5, "user", "u"), ("user", "u", "wait", "x")):  # these are attributes
             assert client.ask("WEIR.CHECK", *words)["granted"] == 1, words
         assert client.ask("WEIR.CHECK", "user", "u", "q", "yes")["delay"] == 0
         answer = client.ask("WEIR.CHECK", "WAIT", 1000, "user", "u", "q", "yes")
@@ -239,7 +239,7 @@ def wrong_waits_are_told():
 
 
 def authorize_reads_its_own_query_only():
-    """A proxy may pass on the query of its client, who must not choose how long to wait."""
+    """A proxy may forward the client's query, and the client must not choose how long to wait."""
     with serving() as (server, client):
         assert client.ask("WEIR.TAKE", "u", "@plain")["allowed"]
         with contextlib.closing(Waiting(server, "authorize", "u", "none")) as one:
@@ -265,7 +265,7 @@ def pipelined_requests_keep_their_order():
 
 
 def arrivals_are_never_early(arrivals_ns, since_ns, what):
-    """1 % and 2 ms are for clocks that differ."""
+    """Tolerates 1 % and 2 ms, because clocks differ."""
     for k, at in enumerate(sorted(arrivals_ns)):
         assert (at - since_ns) * 1.01 + 2 * 10**6 >= k * QUICK_NS, (what, k, at - since_ns)
 
@@ -330,7 +330,7 @@ def without_redis_the_fallback_decides():
 
 
 def the_next_server_takes_over_and_they_wait_on():
-    """Until the previous one ends: then they are denied."""
+    """The waits continue until the previous server ends, and are then denied."""
     with serving("file", "--drain", "1s") as (server, client):
         assert client.ask("WEIR.TAKE", "u", "@hourly")["allowed"]
         waits = [Waiting(server, kind, "u") for kind in KINDS] + [Waiting(server, kind, "v", "quick") for kind in KINDS]
@@ -396,7 +396,7 @@ def limits_tell_their_wait():
 
 
 def they_are_observed_as_others_are():
-    """In top keys, in the rejection log, in the counts of their limits and in metrics: allowed or denied."""
+    """Top keys, the rejection log, the counts of their limits and the metrics show them as allowed or denied."""
     with serving("table", "--log-rejections", "key", "--top-keys", "10") as (server, client):
         for kind in KINDS[:-1]:
             for n in range(2):
@@ -423,14 +423,14 @@ def they_are_observed_as_others_are():
 
 
 def beyond_the_most_they_are_refused():
-    """A request that cannot wait is told so, and charges nothing."""
+    """A request beyond the maximum gets an error and charges nothing."""
     with serving("table", "--connections", "5000") as (server, client), contextlib.ExitStack() as stack:
         for _ in range(4096):
             other = stack.enter_context(contextlib.closing(server.connect()))
             other.sendall(b"WEIR.TAKE u 1/hour 1 WAIT 86400000\r\n")
         until(lambda: n_waiting(client) == 4095, "as many wait as may, but for the one that went")
         with contextlib.closing(Waiting(server, "get", "v")) as goes:
-            assert goes.read()["allowed"]  # the last place; it need not wait
+            assert goes.read()["allowed"]  # the last place; it does not have to wait
         last = stack.enter_context(contextlib.closing(Waiting(server, "get", "v")))
         until(lambda: n_waiting(client) == 4096, "the last place is taken")
         for kind in OVER_HTTP:
@@ -443,8 +443,8 @@ def beyond_the_most_they_are_refused():
 
 
 def random_arrivals_and_departures():
-    """Clients of all kinds come and leave at random. A queue is a stack of departures: who leaves gives its own back if it is
-    the last, else later ones were built upon it."""
+    """Clients of all kinds come and leave at random. A queue is a stack of departures: a client that leaves gives its
+    departure back if it is the last; otherwise later ones depend on it."""
     for store in ("table", "redis"):
         seed = random.randrange(1 << 32)
         dice = random.Random(seed)
@@ -469,7 +469,7 @@ def random_arrivals_and_departures():
 
 
 def random_crowds_are_never_too_quick():
-    """The same of a limit that lets one go each 20 ms."""
+    """The same with a limit that allows one each 20 ms."""
     for store in ("table", "redis"):
         seed = random.randrange(1 << 32)
         dice = random.Random(seed)

@@ -1,4 +1,4 @@
-/* The memory of clients, and which of them takes most. */
+/* client_memory_test.c: the memory of clients, and which client uses most. */
 #include "server/client_memory.h"
 
 #include "check.h"
@@ -38,7 +38,7 @@ static void a_ring_is_a_power_of_two(void)
 	weir__client_memory_init(&memory);
 	weir__client_memory_set(&memory, &a, 1024);
 	weir__client_memory_set(&memory, &b, 2047);
-	CHECK(weir__client_memory_largest(&memory) == &a); /* the same ring: the first that came */
+	CHECK(weir__client_memory_largest(&memory) == &a); /* same size class: the oldest */
 	weir__client_memory_set(&memory, &b, 2048);
 	CHECK(weir__client_memory_largest(&memory) == &b);
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The commands of weir serve that hold, wait, decide several limits and explain themselves, over sockets.
+"""The commands of weir serve for holds, waits, several limits and introspection, over sockets.
 
     commands_test.py WEIR
 
-Nothing here measures time: a wait is tested by what happens before it is over, and by its end."""
+The test measures no time: it tests a wait by what happens before it is over, and by its end."""
 # Covers: src/engine/errors.c, src/engine/limit_ref.c, src/engine/inline_limits.c, src/server/resp/client_info.c,
 # src/server/resp/resp_client.c, src/server/resp/resp_commands.c, src/server/resp/resp_decide.c, src/server/resp/resp_hold.c,
 # src/server/resp/resp_info.c, src/server/resp/resp_introspect.c, src/server/resp/resp_transaction.c
@@ -23,7 +23,7 @@ from daemon import TIMEOUT_S, bulks, run
 from resp_client import Client, Refused, until
 from serve_test import is_closed, server
 
-os.environ["WEIR_CORE_DUMPS"] = "true"  # or only root could count descriptors of a server
+os.environ["WEIR_CORE_DUMPS"] = "true"  # otherwise only root could count the server's descriptors
 
 HOUR = "10/hour"
 HOUR_NS = 3600 * 10**9
@@ -67,7 +67,7 @@ def all_or_none_are_charged():
 
 
 def limits_of_one_request_do_not_displace_each_other():
-    """There are more limits than a worker keeps, so some of a request share a place with others of it."""
+    """More limits than a worker caches, so some limits of one request share a place in the cache."""
     with server("--workers", "1") as one, Client(one) as client:
         for first in range(0, 640, 16):
             words = [word for i in range(first, first + 16) for word in ("k", f"{i + 1}/hour", 1)]
@@ -78,8 +78,8 @@ def limits_of_one_request_do_not_displace_each_other():
 
 # --- arrays and maps ---------------------------------------------------------------------------------------------
 
-# Every command of Weir that replies with several values: what it is sent with, and the names that maps have. A number of
-# None stands for what depends on the clock.
+# Every command of Weir that replies with several values: its arguments, and the names in maps. None stands for a number
+# that depends on the clock.
 NAMES = ["allowed", "limit", "remaining", "granted", "retry_after", "reset_after", "delay"]
 ARRAYS = [
     (("WEIR.TAKE", "k", HOUR, 4), [1, 10, 6, 4, 0, None, 0], NAMES),
@@ -111,7 +111,7 @@ def server_with_policy():
 
 
 def replies_are_arrays_in_both_protocols():
-    """Integers, too: what reads the first element as true or false reads the same in all libraries."""
+    """Arrays of integers, so that all libraries read the first element as true or false alike."""
     for protocol in 2, 3:
         with server_with_policy() as one, Client(one) as client:
             if protocol == 3:
@@ -146,8 +146,8 @@ def maps_are_for_connections_that_ask_for_them():
         assert client.ask("WEIR.INSPECT", "k", HOUR)["is_stored"] is True
         (row,) = client.ask("WEIR.LIMITS")
         assert row["name"] == "per-ip" and row["limit"] == "5/hour", row
-        assert isinstance(other.ask("WEIR.PEEK", "k", HOUR), list)  # of another connection
-        # what Redis and redis-cell define stays as it is
+        assert isinstance(other.ask("WEIR.PEEK", "k", HOUR), list)  # another connection is not affected
+        # replies that Redis and redis-cell define stay the same
         assert client.ask("CL.THROTTLE", "c", 1, 1, 86400) == [0, 2, 1, -1, 86400] and client.ask("WEIR.RESET", "k", HOUR) == 1
         asked = [("WEIR.PEEK", "k", HOUR), ("WEIR.REPLIES", "ARRAY"), ("WEIR.PEEK", "k", HOUR), ("WEIR.REPLIES", "MAP"),
                  ("HELLO", 3), ("WEIR.PEEK", "k", HOUR), ("HELLO", 2), ("WEIR.PEEK", "k", HOUR), ("HELLO", 3),
@@ -187,7 +187,7 @@ def holds_are_settled_by_anybody_once():
             assert client.ask("WEIR.SETTLE", "more", 100)[:7] == [4, 100, 5, 0, 91, 10, 0]
 
 
-# A limit for which time stands still, and how much of a hold of 4 comes back when it is released.
+# Limits that do not refill during the test, and how much of a hold of 4 a release gives back.
 RELEASED = {"10/1000day": 4, "10/1000day leaky_bucket": 4, "10/1000day refill interval": 4,
             "10/1000day fixed_window align first": 4, "10/1000day sliding_log": 4, "10/1000day fixed_window align first count all": 0,
             "10/1000day sliding_log count all": 0}
@@ -203,7 +203,7 @@ def a_release_gives_back_what_still_counts():
 
 
 def what_another_took_is_not_given_back():
-    """When all has come back by itself, nothing is left of a hold, and others may have taken it."""
+    """After everything has refilled, nothing is left of a hold to give back, and others may have taken it."""
     with server("--workers", "2") as one, Client(one) as client:
         limit = "10/s burst 30"
         assert client.ask("WEIR.HOLD", "a", "k", limit, 20, 60000)[0] == 1
@@ -229,7 +229,7 @@ def bad_holds_are_refused():
         assert client.ask("WEIR.HOLD", "i" * 64, "k" * 256, HOUR, 11, 1)[4] == -1
         assert client.refusal("WEIR.RELEASE", "i" * 64).startswith("NOHOLD ")
         assert client.ask("WEIR.HOLD", "short", "k", HOUR, 2, 1)[0] == 1
-        while True:  # until its time is over: it is then as good as settled
+        while True:  # until it ends, which settles it
             try:
                 client.ask("WEIR.SETTLE", "short", 2)
             except Refused as error:
@@ -242,7 +242,7 @@ def holds_are_bounded():
     with server("--holds", "2", "--workers", "2") as one, Client(one) as client, Client(one) as other:
         assert client.ask("WEIR.HOLD", "a", "k", HOUR, 1, 3600000)[0] == 1
         assert other.ask("WEIR.HOLD", "b", "k", HOUR, 1, 1)[0] == 1
-        while True:  # there is room as soon as the second is over
+        while True:  # there is room as soon as the second has ended
             try:
                 assert other.ask("WEIR.HOLD", "c", "k", HOUR, 1, 3600000)[2] == 7
                 break
@@ -254,12 +254,12 @@ def holds_are_bounded():
 
 # --- waits -------------------------------------------------------------------------------------------------------
 
-# Nothing comes back within a test; what comes back within a wait does so soon.
+# NEVER does not refill during a test; SOON refills quickly.
 NEVER, SOON = "1/day", "20/s burst 1"
 
 
 def waiting(client):
-    """How many wait, of a server with one worker."""
+    """How many requests wait, on a server with one worker."""
     return int(next(line for line in client.ask("INFO").split("\r\n") if line.startswith("waiting_here:"))[13:])
 
 
@@ -290,8 +290,8 @@ def waits_go_in_the_order_in_which_they_came():
             asker.ask("WEIR.TAKE", "k", limit)
             for client in clients:
                 client.send("WEIR.TAKE", "k", limit, "WAIT", 60000)
-                asker.ask("PING")  # whatever came before this has been read
-            for middle in (3, 7):  # whoever was before one that has its answer has one, too
+                asker.ask("PING")  # earlier requests have been read by now
+            for middle in (3, 7):  # all clients before one with a reply have a reply, too
                 assert clients[middle].read()[0] == 1
                 before = [client.socket for client in clients[:middle] if client is not clients[3]]
                 assert select.select(before, [], [], 0)[0] == before
@@ -314,7 +314,7 @@ def a_wait_that_is_in_vain_is_denied():
 
 
 def who_leaves_while_it_waits_leaves_nothing():
-    # after one take, what is left before and while another one waits
+    # limit, what is left after one take, and what is left while another waits
     for limit, before, meanwhile in (("1/hour", 0, 0), ("1/hour leaky queue 3", 2, 1)):
         with server("--workers", "1") as one, Client(one) as other:
             other.ask("WEIR.TAKE", "k", limit)
@@ -368,7 +368,7 @@ def commands_are_described_as_redis_does():
         assert client.refusal("COMMAND", "GETKEYS", "weir.take", "k" * 60000, "l").startswith("ERR the keys are too long")
         assert client.refusal("COMMAND", "NONE") == "ERR unknown subcommand 'NONE'. Try COMMAND HELP."
         assert len(client.ask("COMMAND", "HELP")) == 5
-        # the longest answers there are
+        # the longest replies
         assert len(client.ask("COMMAND", "DOCS", *["weir.take"] * 62)) == 124
         assert len(third.ask("COMMAND", "INFO", *["weir.all"] * 62)) == 62
 
@@ -414,7 +414,7 @@ def info_has_sections():
         assert (told["table_live_keys"], told["table_inserted_keys"], told["table_evicted_keys"]) == ("1", "1", "0"), told
         assert int(told["table_capacity_keys"]) >= 1000 and told["role"] == "master", told
         assert (told["table_folded_keys"], told["arena_used_bytes"], told["arena_bytes"]) == ("0", "0", str(16 << 20)), told
-    with server("--keys", "1m", "--workers", "1") as one, Client(one) as client:  # of which a part would tell nothing of few keys
+    with server("--keys", "1m", "--workers", "1") as one, Client(one) as client:  # a large table, where a sample would miss a few keys
         assert client.ask("DBSIZE") == 0
         for n in range(1, 8):
             client.ask("WEIR.TAKE", f"k{n}", "1/day")
@@ -449,14 +449,14 @@ def a_connection_is_told_what_is_known_of_it():
 
 
 def clients_of_redis_are_answered():
-    """What pools and tools send to any Redis."""
+    """Commands that pools and tools send to any Redis."""
     with server() as one, Client(one) as client, Client(one, protocol=3) as third:
         third.ask("CLIENT", "SETNAME", "heron")
         third.ask("MULTI")
         third.ask("WEIR.TAKE", "m", HOUR)
         assert third.ask("RESET") == "RESET" and third.ask("CLIENT", "GETNAME") is None
         assert third.refusal("EXEC") == "ERR EXEC without MULTI" and left(client, "m", HOUR) == 10
-        assert isinstance(third.ask("WEIR.PEEK", "m", HOUR), list)  # in RESP3 it was a map
+        assert isinstance(third.ask("WEIR.PEEK", "m", HOUR), list)  # in RESP3 it used to be a map
         seconds, microseconds = client.ask("TIME")
         assert abs(int(seconds) - time.time()) < TIMEOUT_S and 0 <= int(microseconds) < 10**6
         before = client.ask("DBSIZE")
@@ -501,7 +501,7 @@ def out_of_descriptors_others_are_served():
         enough = resource.prlimit(one.process.pid, resource.RLIMIT_NOFILE)[0]
         limit_descriptors(one, descriptors(one))
         lonely = stack.enter_context(Client(one))
-        lonely.send("PING")  # there is nobody whose leaving would make room
+        lonely.send("PING")  # no other client can leave and make room
         limit_descriptors(one, enough)
         assert lonely.read() == "PONG"
         limit_descriptors(one, descriptors(one) + 1)
@@ -515,7 +515,7 @@ def out_of_descriptors_others_are_served():
 
 
 def ask_together(one, *requests):
-    """A client that has the answer to the first of them. Before that the server may have found it silent for too long."""
+    """A client that has the reply to the first request. Retries if the server closes it as idle before that."""
     while True:
         client = Client(one)
         try:
@@ -533,7 +533,7 @@ def who_is_silent_for_long_is_cut_off():
             assert is_closed(silent)
         with ask_together(one, ("PING",), take, (*take, "WAIT", 60000)) as patient:
             patient.read()
-            assert patient.read()[0] == 1  # who waits is not silent, however long that takes
+            assert patient.read()[0] == 1  # a client that waits is not idle, however long it waits
             assert is_closed(patient.socket)
 
 
@@ -557,7 +557,7 @@ def the_end_waits_for_those_who_read_slowly():
         line, n = slow.ask("HELP")[-1].encode(), 1000  # more than the socket takes at once
         os.kill(one.process.pid, signal.SIGSTOP)
         slow.socket.sendall(b"HELP\r\n" * n)
-        with one.connect() as late:  # whom nobody has accepted yet
+        with one.connect() as late:  # not accepted yet
             late.sendall(bulks("PING"))
             os.kill(one.process.pid, signal.SIGTERM)
             os.kill(one.process.pid, signal.SIGCONT)
@@ -568,7 +568,7 @@ def the_end_waits_for_those_who_read_slowly():
 
 
 def multi_charges_with_exec_or_not_at_all():
-    """As redis-py's pipelines send it, unless told otherwise."""
+    """As redis-py's pipelines send by default."""
     with server() as one, Client(one) as client, Client(one) as other, Client(one, protocol=3) as third:
         assert client.ask("MULTI") == "OK" and client.refusal("MULTI") == "ERR MULTI calls can not be nested"
         assert [client.ask("WEIR.TAKE", "k", HOUR, 3) for _ in range(4)] == ["QUEUED"] * 4
@@ -594,7 +594,7 @@ def multi_charges_with_exec_or_not_at_all():
         answers = client.pipeline([("MULTI",)] + [("WEIR.TAKE", f"n{i % 50}", HOUR) for i in range(n)] + [("EXEC",)])
         assert len(answers[-1]) == n and sum(answer[0] for answer in answers[-1]) == n, answers[-1][-1]
         client.ask("MULTI")
-        client.ask("WEIR.TAKE", "k", HOUR)  # who leaves now leaves nothing behind
+        client.ask("WEIR.TAKE", "k", HOUR)  # a client that leaves now has no effect
 
 
 def multi_keeps_what_decides_nothing_in_its_place():
@@ -611,7 +611,7 @@ def multi_keeps_what_decides_nothing_in_its_place():
         client.ask("MULTI")
         assert [client.ask("ECHO", text) for _ in range(3)] == ["QUEUED"] * 3
         assert client.refusal("ECHO", text).startswith("ERR MULTI queues at most") and client.refusal("EXEC").startswith("EXECABORT")
-        fitting = [("ECHO", text)] * 2 + [("WEIR.TAKE", "l", "1000/hour")] * 359  # 440 less what the answers repeat
+        fitting = [("ECHO", text)] * 2 + [("WEIR.TAKE", "l", "1000/hour")] * 359  # 440 minus the longer replies
         told = client.pipeline([("MULTI",)] + fitting + [("EXEC",)])
         assert told[-1][:2] == [text] * 2 and [one[0] for one in told[-1][2:]] == [1] * 359
         told = client.pipeline([("MULTI",)] + fitting + [("PING",)] + [("EXEC",)])

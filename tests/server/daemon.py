@@ -1,4 +1,4 @@
-"""daemon.py: a weir serve for a test, on a port and a path of its own, that can be ended and started again."""
+"""daemon.py: a weir serve for a test, with its own port and Unix socket, that can be stopped and started again."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ def bulks(*words):
 
 
 def receive(client, n):
-    """n bytes, or fewer if the connection ends before."""
+    """n bytes, or fewer if the connection ends first."""
     got = bytearray()
     while len(got) < n:
         piece = client.recv(min(n - len(got), 1 << 20))
@@ -58,15 +58,15 @@ def connect_to(where):
 
 
 class Daemon:
-    """Who keeps a bound socket that does not listen keeps the port: nobody else gets it while no server runs."""
+    """Holds a bound socket that does not listen, so that no other program gets the port while no server runs."""
 
     def __init__(self, program, folder, options, http="none", **more):
         self.program, self.options, self.more, self.process = program, options, more, None
         self.http = http
         self.path = os.path.join(folder, "socket")
-        self.log = open(os.path.join(folder, "log"), "ab+")  # so that to read it does not move where the server writes
+        self.log = open(os.path.join(folder, "log"), "ab+")  # append mode: reading it does not move the server's write position
         self.place = socket.socket()
-        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):  # the first so that a server may listen there
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):  # SO_REUSEADDR lets a server listen there
             self.place.setsockopt(socket.SOL_SOCKET, option, 1)
         self.place.bind(("127.0.0.1", 0))
         self.port = self.place.getsockname()[1]
@@ -90,7 +90,7 @@ class Daemon:
         return self.log.read().decode(errors="replace")
 
     def told(self):
-        """What it said, but for the lines that tell who has changed what."""
+        """Its output without audit lines."""
         return "".join(line for line in self.said().splitlines(True) if not line.startswith("weir serve: audit "))
 
     def connect(self, by_path=False):
@@ -119,7 +119,7 @@ class Daemon:
 
 @contextlib.contextmanager
 def daemon(program, *options, **more):
-    """A server that runs, and must end well when it is told to."""
+    """A running server. It must exit with 0 when it is stopped."""
     with tempfile.TemporaryDirectory(prefix="weir-serve-") as folder:
         one = Daemon(program, folder, options, **more)
         try:
@@ -132,11 +132,11 @@ def daemon(program, *options, **more):
 
 
 class Skipped(Exception):
-    """What a test needs is not here; the text says what."""
+    """A test lacks something it needs; the text says what."""
 
 
 def run(tests):
-    """Each test prints a line; returns what the program is to exit with."""
+    """Runs the tests and prints a line for each. Returns the exit status."""
     passed = failed = 0
     for name, test in tests:
         if toy.skips(name):

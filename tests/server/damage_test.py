@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""weir serve on a table that is damaged, truncated, removed or too large: it goes on where it can, and says what happened.
+"""weir serve with a table that is damaged, truncated, removed or too large: it continues where it can, and reports what
+happened.
 
     damage_test.py WEIR"""
 # Covers: src/os/mapping_guard.c, src/os/memory_room.c
@@ -33,7 +34,7 @@ def wait_until(holds, what):
 
 @contextlib.contextmanager
 def server(*options):
-    """Not started yet."""
+    """A server that is not started yet."""
     with tempfile.TemporaryDirectory(prefix="weir-damage-") as folder:
         table = os.path.join(folder, "table")
         one = Daemon(WEIR, folder, ["--keys", "10k", "--arena", "0", *(options or ("--file", table))], http="127.0.0.1:0")
@@ -62,7 +63,7 @@ def metrics_of(one):
 
 
 def take(client, key, n=1):
-    """Each of them is answered; how many were denied."""
+    """Sends n takes, all of which must get a reply. Returns how many were denied."""
     denied = 0
     for _ in range(n):
         client.sendall(bulks("CL.THROTTLE", key, 99, 100, 86400))
@@ -103,7 +104,7 @@ def damage_is_told():
         assert metrics['rate_limiter_table_damaged_total{part="pages"}'] == "3", metrics
         assert metrics['rate_limiter_table_damaged_total{part="limits"}'] == "1", metrics
         assert one.end() == 0
-        one.start()  # and it stays known, but is not said to be new
+        one.start()  # the damage stays known, but is not reported as new
         assert one.said().count("were damaged") == 1 and "have been damaged since it was made" in one.said(), one.said()
         assert one.end() == 0
 
@@ -129,7 +130,7 @@ def a_truncated_table_is_served():
                 assert metrics["rate_limiter_table_truncations_total"] == "3", metrics
                 assert metrics["rate_limiter_table_detached"] == "0", metrics
                 assert one.end() == 0, one.said()
-                one.start()  # it is a table again, without damage
+                one.start()  # it is a valid table again
                 assert "damaged" not in one.said(), one.said()
                 with one.connect() as client:
                     assert take(client, f"key {size // 2}", 1) == 1

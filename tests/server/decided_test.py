@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""decided_by of weir serve: which limit it names, and that all numbers beside it are of that limit.
+"""decided_by of weir serve: which limit it names, and that all numbers beside it are that limit's.
 
     decided_test.py WEIR
 
-Every test runs with a table and with a Redis, and expects the same of both. Limits have periods of days and windows
-begin with their first request, so that none ends while it is tested."""
+Every test runs with a table and with a Redis, and expects the same of both. Limits have periods of days, and windows
+begin with their first request, so that none ends during the test."""
 # Covers: src/store/table/decision.h
 
 import contextlib
@@ -56,7 +56,7 @@ def policy_file(text):
 
 @contextlib.contextmanager
 def server_of(store, *options, policy=POLICY):
-    """A server on this store, table or redis, and a client."""
+    """A server on this store (table or redis), and a client."""
     with contextlib.ExitStack() as stack:
         if store == "redis":
             url = stack.enter_context(redis()).url
@@ -70,12 +70,12 @@ def server_of(store, *options, policy=POLICY):
 
 
 def days(found, expected):
-    """A time that began to run a moment ago."""
+    """Whether a duration is this many days, minus the time since the request."""
     return expected * DAY - SLACK < found <= expected * DAY
 
 
 def is_verdict(found, by, limit, remaining, retry, reset, allowed=False):
-    """Compares what RESP or JSON says. retry and reset are in days; a retry of None: never."""
+    """Compares a RESP or JSON reply. retry and reset are in days; a retry of None: never."""
     waits = found["retry_after_ns"] if "retry_after_ns" in found else found["retry_after"]
     resets = found["reset_after_ns"] if "reset_after_ns" in found else found["reset_after"]
     assert (found["allowed"], found["decided_by"], found["limit"], found["remaining"]) == \
@@ -100,7 +100,7 @@ def json_of(one, method, target, body=None, headers=(), status=429):
 
 # --- several limits of the request ---------------------------------------------------------------------------------
 
-# What is taken before, what is asked, and what is answered: which one, its limit, remaining, and days.
+# What is used before, the request, and the reply: which limit, its limit, remaining, and days.
 ALL = [
     ("of one that denies, though another has less left",
      ["2/30day", 1, "10/2day", 8], ["2/30day", 1, "10/2day", 8], (2, 10, 2, 1.2, 1.6)),
@@ -124,7 +124,7 @@ def triples(user, limits):
 
 
 def use_before(client, user, before):
-    """All at one instant, so that equal waits are equal."""
+    """In one request, so that equal waits stay equal."""
     assert not before or client.ask("WEIR.ALL", *triples(user, before))["allowed"], before
 
 
@@ -167,7 +167,7 @@ def use_up_short(client, user):
 
 
 def checks(ask, client):
-    """The limit `counting` allows the first request, and counts it: the second is denied by it."""
+    """The limit `counting` allows and counts the first request, and denies the second."""
     use_up_short(client, "ann")
     is_verdict(ask("ann", "/counted"), "short", 1, 0, 2, 2)
     is_verdict(ask("ann", "/counted"), "counting", 1, 0, 30, 30)
@@ -237,7 +237,7 @@ def counters_are_of_the_limit_that_denied(store):
 
 
 def descriptors_show_each_its_own(store):
-    """Of the form of Envoy: no decided_by, but a status each."""
+    """Envoy's format: no decided_by, but a status for each descriptor."""
     body = {"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "ann"}]},
                                               {"entries": [{"key": "path", "value": "/a"}]}]}
     with server_of(store, policy=ENVOY) as (one, _):

@@ -1,4 +1,4 @@
-/* denial_body_test.c: templates of denials: what is replaced, escaped and refused. */
+/* denial_body_test.c: templates for the body of denials: what is replaced, escaped and rejected. */
 #include "server/denial_body.h"
 
 #include <stdio.h>
@@ -58,7 +58,7 @@ static void templates(void)
 		{ "text/html; charset=utf-8", "<b>{limit}</b>", "<b>a&lt;&quot;b&amp;&#39;\\</b>" },
 		{ "application/xhtml+xml", "{limit}", "a&lt;&quot;b&amp;&#39;\\" },
 		{ "TEXT/HTML", "{limit}", "a&lt;&quot;b&amp;&#39;\\" },
-		/* What is no name in braces is text. */
+		/* Braces without a variable name are plain text. */
 		{ "text/html", "body{color:red} {} { limit } {Limit} {limit {limit",
 		  "body{color:red} {} { limit } {Limit} {limit {limit" },
 		{ "text/plain", "{{limit}}", "{a<\"b&'\\}" },
@@ -104,7 +104,7 @@ static void what_is_refused(void)
 	CHECK(strstr(why.text, "No such file") != NULL);
 }
 
-/* The largest template with the longest name in all its variables. */
+/* The largest template, with the longest name in all its variables. */
 static void the_largest_fits(void)
 {
 	static char text[WEIR__DENIAL_BODY_MAX];
@@ -116,7 +116,7 @@ static void the_largest_fits(void)
 	memset(text, 'x', sizeof(text));
 	for (size_t i = 0; i < 64; i++)
 		memcpy(text + 7 * i, "{limit}", 7);
-	memset(name, '\001', sizeof(name) - 1); /* six bytes each */
+	memset(name, '\001', sizeof(name) - 1); /* six bytes each when escaped */
 	name[sizeof(name) - 1] = '\0';
 	answer = denied(name);
 	write_file(text, sizeof(text));

@@ -21,7 +21,8 @@ SECONDS = 1.5
 
 
 def neither_limit_allows_more_than_it_says():
-    """However slow the machine is: from the first request to the last reply, so much has refilled at most."""
+    """The bound is what can have refilled between the first request and the last reply, so it holds on a slow
+    machine."""
     began = time.monotonic()
     rows = edges.run(WEIR, SECONDS)
     lasted = time.monotonic() - began

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Changes of limits that reach every server on one Redis.
+"""Changes of limits reach every server on one Redis.
 
     fleet_test.py WEIR
 
-Servers learn of a change by their heartbeat, once a second: each test waits for the outcome, for as long as it takes."""
+Servers learn of a change by their heartbeat, once a second. Each test waits for the result without a fixed delay."""
 # Covers: src/server/shared_changes.c, src/store/redis/redis_changes.c
 
 import contextlib
@@ -38,7 +38,7 @@ def write(path, text):
 
 
 class Fleet:
-    """Servers on one Redis, each with a policy file of its own, as on machines of their own."""
+    """Servers on one Redis, each with its own policy file, as on separate machines."""
 
     def __init__(self, stack, server, folder):
         self.stack, self.server, self.folder, self.n = stack, server, folder, 0
@@ -47,7 +47,7 @@ class Fleet:
         self.n += 1
         path = os.path.join(self.folder, f"policy{self.n}.yaml")
         write(path, text)
-        os.chmod(path, 0o600)  # it may have passwords in it
+        os.chmod(path, 0o600)  # it may contain passwords
         one = self.stack.enter_context(daemon(WEIR, "--store", self.server.url, "--store-budget", "10s", "--workers", "2",
                                               option, path, http="127.0.0.1:0"))
         one.policy = path
@@ -108,7 +108,8 @@ def visit(one, method, target, body=None):
 
 
 def settle(servers):
-    """Waits until each server has heard of all changes so far: each makes one of another limit, which comes after them."""
+    """Waits until each server has received all changes so far: each changes another limit, and that change comes
+    last."""
     for one in servers:
         settle.n += 1
         text = f"{settle.n}/1000day fixed_window"
@@ -124,7 +125,7 @@ settle.n = 100
 
 
 def one_command_changes_all_servers():
-    """Two servers must not judge one key by 50 and by 5 in turn. A server that joins later has the change, too."""
+    """Two servers must not decide one key by 50 and by 5 in turn. A server that joins later gets the change, too."""
     with fleet() as servers:
         first, second = servers.add(), servers.add()
         before_s = int(time.time()) - 1
@@ -246,7 +247,7 @@ def a_replica_does_not_take_changes():
 
 
 def a_redis_that_lost_the_changes_gets_them_back():
-    """Redis may begin anew without its data. A server that joins then must not differ from the others."""
+    """Redis may restart without its data. A server that joins then must not differ from the others."""
     with fleet() as servers:
         first, second = servers.add(), servers.add()
         assert first.client.ask("WEIR.CHANGE", "per-ip", "5/1000day") == "OK"
@@ -296,7 +297,7 @@ def a_change_outlives_restarts_but_not_its_policy():
         until_limit(second, "5/1000day")
         restart(second)
         until_limit(second, "5/1000day")
-        for one in (first, second):  # all at once
+        for one in (first, second):  # both at once
             one.client.close()
             one.end()
         for one in (first, second):
@@ -311,7 +312,7 @@ def a_change_outlives_restarts_but_not_its_policy():
             assert limit(one) == "50/1000day", rows(one)
         settle((first, second))
         assert [limit(one) for one in (first, second)] == ["50/1000day"] * 2, [rows(first), rows(second)]
-        for one in (first, second):  # back again: the change was made under a policy that has ended
+        for one in (first, second):  # back again: the change was made under a policy that is gone
             reload(one, POLICY)
         settle((first, second))
         assert [limit(one) for one in (first, second)] == ["50/1000day"] * 2, [rows(first), rows(second)]
@@ -326,7 +327,7 @@ def a_killed_server_gets_its_changes_back():
 
 
 def policies_come_with_restarts_too():
-    """The file is another one when the server starts again, and then the old one."""
+    """The policy file differs when the server restarts, and then is the old one again."""
     with fleet() as servers:
         one = servers.add()
         assert one.client.ask("WEIR.CHANGE", "per-ip", "5/1000day") == "OK"
@@ -344,7 +345,7 @@ def servers_are_reloaded_one_after_another():
         until_limit(second, "5/1000day")
         reload(first, OTHER)
         assert first.client.ask("WEIR.CHANGE", "per-ip", "6/1000day") == "OK"
-        third = servers.add()  # the old policy still runs on the second server, and so does its change
+        third = servers.add()  # the second server still runs the old policy, with its change
         until_limit(third, "5/1000day")
         settle((second, third))
         assert (limit(first), limit(second)) == ("6/1000day", "5/1000day")
@@ -358,7 +359,8 @@ def servers_are_reloaded_one_after_another():
 
 
 def the_policy_may_be_at_other_places():
-    """A file of settings and limits on one server, an uploaded policy on another: the same limits are the same policy."""
+    """A configuration file with limits on one server and an uploaded policy on another: the same limits are the same
+    policy."""
     with fleet() as servers:
         first, second, third = servers.add(), servers.add(), servers.add(OTHER)
         host, port = third.http_at.rsplit(":", 1)

@@ -1,4 +1,4 @@
-/* forwarded_test.c: which address of a chain of proxies is the client's. */
+/* forwarded_test.c: which address in a chain of proxies is the client's. */
 #include "server/forwarded.h"
 
 #include "check.h"
@@ -13,7 +13,8 @@ static struct weir__address address_of(const char *text)
 	return address;
 }
 
-/* Proxies are 10.0.0.0/8, ::1 and unix. A caller of NULL is one by the path of a socket; so is a client nobody. */
+/* Trusted proxies are 10.0.0.0/8, ::1 and unix. A caller of NULL connects by a Unix socket; a client of NULL is
+ * unknown. */
 static const struct {
 	const char *what, *caller, *lines[LINES], *client;
 } rows[] = {
@@ -88,7 +89,7 @@ static void nobody_is_believed_by_default(void)
 	CHECK(weir__forwarded_client(&none, &here, &line, 1, &client) && client.bytes[0] == 127);
 }
 
-/* Each of its parts is a line once, with other bytes in the middle: whoever reads beyond it is found by the sanitizers. */
+/* Parses every part of a line, with random bytes in the middle. Sanitizers find a read beyond it. */
 static void any_bytes_are_a_chain(void)
 {
 	static const char whole[] = "[2001:db8::7]:4711, 203.0.113.7:80,, ::ffff:10.1.1.1 ,10.2.2.2";

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Passwords and tokens cannot be guessed at the speed of the machine: wrong ones are limited by address.
+"""Wrong passwords and tokens are limited by address, so that they cannot be guessed quickly.
 
     guessing_test.py WEIR"""
 
@@ -39,7 +39,7 @@ def connect_from(one, address):
 
 
 def guesses(one, address, n, *before):
-    """The replies to n guesses, one after the other, or to fewer if the server closes the connection."""
+    """The replies to n guesses, one after the other; fewer if the server closes the connection."""
     with connect_from(one, address) as client:
         return guess_by(client, n, *before)
 
@@ -69,7 +69,7 @@ def over_resp():
             checked += got.count(WRONG)
             limited += got.count(LIMITED)
         assert checked == BURST and limited == 4 and got.count(LIMITED) == 1, (checked, limited)
-        with connect_from(one, "127.0.1.1") as client:  # the right one is not told from a wrong one
+        with connect_from(one, "127.0.1.1") as client:  # a right password is denied like a wrong one
             client.sendall(bulks("AUTH", "a", "right"))
             got = receive_all(client)
             assert got.startswith(LIMITED), got
@@ -126,8 +126,8 @@ def over_http():
         assert statuses == [401] * BURST + [429] * 2 * BURST, statuses
         answer = ask(client, "T")
         assert answer.status == 429 and int(answer.headers["Retry-After"]) > 0, (answer.status, answer.headers)
-        assert ask(client, None).status == 401  # guesses nothing
-        assert ask(proven, "T").status == right  # a client that had the token before is not locked out by others
+        assert ask(client, None).status == 401  # no guess
+        assert ask(proven, "T").status == right  # a client that sent the right token before is not locked out by others
         assert ask(proven, "guess").status == 401
         assert ask(proven, "T").status == 429  # unless it guesses, too
         client.request("GET", "/metrics", headers={"Authorization": "Bearer T", "X-Forwarded-For": "192.0.2.77"})

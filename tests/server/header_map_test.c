@@ -1,4 +1,4 @@
-/* header_map_test.c: which headers are attributes, and which cannot be. */
+/* header_map_test.c: which headers become attributes, and which are rejected. */
 #include "server/header_map.h"
 
 #include "check.h"

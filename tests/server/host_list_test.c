@@ -1,4 +1,4 @@
-/* host_list_test.c: which names a server may be called by. */
+/* host_list_test.c: which values of Host a server accepts. */
 #include "server/host_list.h"
 
 #include "check.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What weir serve does over HTTP beyond checks: take, holds, keys, limits, explain, the policy, and what other
-servers of rate limits answer.
+"""weir serve over HTTP beyond checks: take, holds, keys, limits, explain, the policy, and the formats of other rate
+limit servers.
 
     http_api_test.py WEIR"""
 # Covers: src/server/http/http_batch.c, src/server/http/http_check.c, src/server/http/http_explain.c,
@@ -52,7 +52,7 @@ descriptors:
 
 
 class Asker:
-    """Asks a daemon over one connection."""
+    """Sends requests over one connection."""
 
     def __init__(self, one, token=None):
         self.one = one
@@ -60,14 +60,14 @@ class Asker:
         self.client = http.client.HTTPConnection("127.0.0.1", int(one.http_at.rsplit(":", 1)[1]), timeout=TIMEOUT_S)
 
     def raw(self, method, target, body=None, headers=None):
-        """(status, type, text)"""
+        """(status, content type, text)"""
         body = body.encode() if isinstance(body, str) else body
         self.client.request(method, target, body, {**self.headers, **(headers or {})})
         answer = self.client.getresponse()
         return answer.status, answer.getheader("Content-Type"), answer.read().decode()
 
     def __call__(self, method, target, body=None):
-        """(status, the JSON of the answer); a problem is one of RFC 9457"""
+        """(status, JSON of the response). Errors must be problems of RFC 9457."""
         text = json.dumps(body) if body is not None and not isinstance(body, str) else body
         status, type_, answer = self.raw(method, target, text, JSON if body is not None else None)
         parsed = json.loads(answer)
@@ -97,7 +97,7 @@ class Asker:
 
 @contextlib.contextmanager
 def serving(policy=POLICY, settings=None, *options):
-    """(daemon, who asks it, path of the policy)"""
+    """(daemon, Asker, path of the policy)"""
     with tempfile.TemporaryDirectory(prefix="weir-http-api-") as folder:
         path, words = os.path.join(folder, "policy.yaml"), list(options)
         for name, text in (("policy", policy), ("config", settings)):
@@ -136,7 +136,7 @@ def modes_are_those_of_resp():
         status, answer = ask("POST", "/v1/take", {**take, "mode": "take"})
         assert (status, answer["allowed"], answer["decided_by"]) == (429, False, "10/hour"), answer
         assert ask.good("POST", "/v1/take", {**take, "cost": 4, "mode": "refund"})["remaining"] == 4
-        assert resp(one, "WEIR.PEEK", "a", "10/hour").startswith(b"*7\r\n:1\r\n:10\r\n:4\r\n")  # one state for both
+        assert resp(one, "WEIR.PEEK", "a", "10/hour").startswith(b"*7\r\n:1\r\n:10\r\n:4\r\n")  # RESP and HTTP share the state
         assert ask.good("POST", "/v1/take", {"limit": "@per-client", "key": "10.0.0.1", "cost": 20})["decided_by"] == "per-client"
         for body, status, said in (
                 ({"limit": "10/hour"}, 400, "the body.key: missing; use a string"),
@@ -173,8 +173,8 @@ def all_charge_or_none():
         assert [status for status, _ in answers] == [200, 200, 429], answers
         assert answers[2][1]["decided_by"] == "writes" and answers[2][1]["decided_by_item"] == 1, answers[2]
         assert answers[0][1]["limits"] == 2 and answers[0][1]["decided_by_item"] == 0, answers[0]
-        assert ask.good("GET", key_path("3/hour", "u"))["remaining"] == 1  # what was denied was charged nowhere
-        same = {"all": [{"limit": "4/hour", "key": "t", "cost": 2}] * 2}  # the same key twice is one with both costs
+        assert ask.good("GET", key_path("3/hour", "u"))["remaining"] == 1  # a denied request is charged nowhere
+        same = {"all": [{"limit": "4/hour", "key": "t", "cost": 2}] * 2}  # the same key twice is one claim with both costs
         assert ask.good("POST", "/v1/take", same)["remaining"] == 0
 
 
@@ -185,7 +185,7 @@ def batches_are_decided_in_order_or_not_at_all():
         assert ask.good("POST", "/v1/take", []) == []
         ask.bad(400, "the body[1]", "POST", "/v1/take", [{"limit": "2/hour", "key": "c"}, {}])
         assert ask.good("GET", key_path("2/hour", "c"))["remaining"] == 2
-        many = [{"limit": f"{n}/day", "key": "d"} for n in range(1, 1001)]  # more limits than are kept
+        many = [{"limit": f"{n}/day", "key": "d"} for n in range(1, 1001)]  # more limits than are cached
         answers = ask.good("POST", "/v1/take", many)
         assert [row["remaining"] for row in answers] == list(range(1000)), answers[:3]
         long = [{"limit": "@" + name, "key": key} for name, key in (("per-client", "10.0.0.1"), ("writes", "e"))] * 500
@@ -200,7 +200,7 @@ def holds_are_settled():
         assert ask.good("POST", "/v1/release", {"id": "n"})["refunded"] == 3
         status, answer = ask("POST", "/v1/hold", {**hold, "cost": 1001})
         assert (status, answer["retry_after_ns"]) == (429, None), answer
-        for _ in range(2):  # again is answered the same, and charged once
+        for _ in range(2):  # the second time returns the same, and charges nothing
             assert ask.good("POST", "/v1/hold", hold)["remaining"] == 600
         ask.bad(409, "this id belongs to another hold", "POST", "/v1/hold", {**hold, "cost": 401})
         for _ in range(2):
@@ -223,7 +223,7 @@ def holds_are_settled():
 
 
 def a_release_gives_back_what_still_counts():
-    """The limits are such that time stands still; what comes back of a hold of 4 when it is released is stated."""
+    """The limits do not refill during the test. Each row has what a release of a hold of 4 gives back."""
     with serving(POLICY) as (_, ask, _):
         for limit, refunded in (("10/1000day", 4), ("10/1000day refill interval", 4), ("10/1000day sliding_log", 4),
                                 ("10/1000day fixed_window align first", 4), ("10/1000day sliding_log count all", 0)):
@@ -234,7 +234,7 @@ def a_release_gives_back_what_still_counts():
 
 
 def what_another_took_is_not_given_back():
-    """When all has come back by itself, nothing is left of a hold, and others may have taken it."""
+    """After everything has refilled, nothing is left of a hold to give back, and others may have taken it."""
     with serving(POLICY) as (_, ask, _):
         limit = {"key": "u", "limit": "10/s burst 30"}
         ask.good("POST", "/v1/hold", {**limit, "id": "a", "cost": 20, "ttl_ms": 60000})
@@ -255,7 +255,7 @@ def keys_are_inspected_and_reset():
         assert ask.good("DELETE", key_path("10/hour", "a/b c")) == {"reset": False}
         resp(one, "WEIR.TAKE", b"\x00\xff", "@writes", 2)
         assert ask.good("GET", "/v1/keys/@writes/%00%ff")["remaining"] == 3
-        assert ask.good("GET", "/v1/keys/@writes/")["remaining"] == 5  # an empty key is one, too
+        assert ask.good("GET", "/v1/keys/@writes/")["remaining"] == 5  # an empty key is valid
         ask.bad(400, "the path: the limit: ", "GET", "/v1/keys/nothing/a")
         ask.bad(404, "@other", "DELETE", "/v1/keys/@other/a")
         ask.bad(404, "unknown path", "GET", "/v1/keys/10%2Fhour")
@@ -291,7 +291,7 @@ def limits_are_listed_and_changed():
             first = answer["next"]
         assert names == [f"l{n}" for n in range(120)], names
         assert ask.good("GET", "/v1/limits?first=120") == {"limits": [], "next": None}
-        assert ask.good("GET", "/v1/limits?first=70")["next"] is None  # 50 and no more
+        assert ask.good("GET", "/v1/limits?first=70")["next"] is None  # exactly 50
         for query in ("first=", "first=-1", "first=4294967296", "last=1"):
             ask.bad(400, "use first=N", "GET", "/v1/limits?" + query)
     with serving(ENVOY) as (_, ask, _):
@@ -355,7 +355,7 @@ def policies_are_replaced_whole_or_not():
         assert answer["anew"] == {"count": 0, "why": []} and answer["warnings"] == [], answer
         shown = ask.good("GET", "/v1/policy")
         assert (shown["version"], shown["from"], shown["files"][0]["text"]) == (answer["version"], "request", new), shown
-        assert ask.good("GET", key_path("@per-client", "ip=10.0.0.1"))["limit"] == 10  # and it still owes what it owed
+        assert ask.good("GET", key_path("@per-client", "ip=10.0.0.1"))["limit"] == 10  # its usage is kept
         wrong = ask.bad(422, "nothing was changed", "PUT", "/v1/policy", "limits: [{name: a}]")
         assert wrong["errors"], wrong
         assert ask.good("GET", "/v1/policy") == shown
@@ -376,11 +376,11 @@ def policies_are_replaced_whole_or_not():
             assert ask.good("PUT", "/v1/policy", "unmatched: deny\n" + moded)["changed"] == {"count": 1, "names": ["(unmatched)"]}
             assert ask.good("PUT", "/v1/policy", "unmatched: allow\n" + moded)["changed"] == {"count": 1, "names": ["(unmatched)"]}
             assert ask.good("PUT", "/v1/policy", moded)["changed"]["count"] == 0
-        # Not what is beside the file, but the file itself, ends it.
+        # Only a change of the file itself replaces an uploaded policy, not a change beside it.
         write(path + ".beside", "nothing")
         os.utime(path)
         resp(one, "WEIR.CHANGE", "extra", "6/s")
-        time.sleep(0.3)  # it would be read again by then; if this is too short, nothing is found
+        time.sleep(0.3)  # long enough for a reload; if not, the test passes without a check
         assert ask.good("GET", "/v1/policy")["from"] == "request"
         write(path, POLICY + "# changed\n")
         assert ask.until(lambda got: got["from"] == "file", "GET", "/v1/policy")["limits"] == 2
@@ -395,7 +395,7 @@ def many_put_at_once_and_some_leave():
     behind = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     with serving(POLICY) as (one, ask, _):
         port = int(one.http_at.rsplit(":", 1)[1])
-        with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as client:  # one that has said all
+        with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as client:  # a client that has sent everything
             client.sendall(head + body)
             client.shutdown(socket.SHUT_WR)
             assert receive_all(client).startswith(b"HTTP/1.1 200"), "no answer"
@@ -411,7 +411,7 @@ def many_put_at_once_and_some_leave():
                 statuses.append(int(text.split(b" ")[1]))
                 assert text.endswith(b"\r\n\r\nok\n") and text.count(b"HTTP/1.1 ") == 2, text[:300]
                 client.close()
-        assert set(statuses) <= {200, 503} and 200 in statuses, statuses  # 16 wait at most
+        assert set(statuses) <= {200, 503} and 200 in statuses, statuses  # at most 16 wait
         assert ask.until(lambda got: got["limits"] == 800, "GET", "/v1/policy")["from"] == "request"
 
 
@@ -422,11 +422,11 @@ def it_ends_while_policies_are_read():
         clients = [socket.create_connection(("127.0.0.1", port), TIMEOUT_S) for _ in range(8)]
         for client in clients:
             client.sendall(b"PUT /v1/policy HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-        first = receive(clients[0], 12)  # so the others are being read, or wait to be
+        first = receive(clients[0], 12)  # so the others are being read, or wait for it
         assert first == b"HTTP/1.1 200", first
         assert one.end() == 0, one.said()
         for client in clients[1:]:
-            assert receive(client, 12) in (b"HTTP/1.1 200", b"")  # b"": it took longer than the server gives them
+            assert receive(client, 12) in (b"HTTP/1.1 200", b"")  # b"": it took longer than the server allows
         for client in clients:
             client.close()
 
@@ -453,7 +453,7 @@ def roles_are_kept():
         (["decide"], ("POST", "/v1/take", {"all": [take]})), (["decide"], ("GET", "/v1/check?ip=10.0.0.1", None)),
         (["operate"], ("POST", "/v1/take", {**take, "mode": "refund"})),
         (["operate"], ("POST", "/v1/take", [{**take, "mode": "refund"}])),
-        ([], ("POST", "/v1/take", [{**take, "mode": "refund"}, take])),  # nobody here but admin may do both
+        ([], ("POST", "/v1/take", [{**take, "mode": "refund"}, take])),  # only admin may do both
         (["read"], ("GET", "/v1/keys/9%2Fhour/a", None)), (["operate"], ("DELETE", "/v1/keys/9%2Fhour/a", None)),
         (["operate"], ("PUT", "/v1/limits/writes", {"limit": "6/hour"})), (["read"], ("GET", "/v1/explain?ip=10.0.0.1", None)),
         (["read"], ("GET", "/v1/live", None)), (["read"], ("GET", "/v1/live/key?ip=10.0.0.1", None)),
@@ -493,7 +493,7 @@ def without_a_policy_that_is_told():
         assert ask.good("POST", "/v1/take", {"limit": "2/s", "key": "b"})["remaining"] == 1
 
 
-# --- others' answers ---------------------------------------------------------------------------------------------------
+# --- formats of other servers -----------------------------------------------------------------------------------------
 
 def as_throttlecrab():
     with serving(None) as (one, ask, _):
@@ -502,7 +502,7 @@ def as_throttlecrab():
         assert [row["allowed"] for row in answers] == [True] * 3 + [False], answers
         assert [row["remaining"] for row in answers] == [2, 1, 0, 0] and answers[0]["limit"] == 3, answers
         assert answers[0]["reset_after"] == 3600 and 3590 <= answers[3]["retry_after"] <= 3600, answers
-        assert resp(one, "THROTTLE", "k", 3, 1, 3600).startswith(b"*5\r\n:0\r\n:3\r\n:0\r\n")  # one state for both
+        assert resp(one, "THROTTLE", "k", 3, 1, 3600).startswith(b"*5\r\n:0\r\n:3\r\n:0\r\n")  # RESP and HTTP share the state
         assert ask.good("POST", "/throttle", {**body, "quantity": 0, "unknown": []})["allowed"]
         assert ask.good("POST", "/throttle", {**body, "key": "l", "quantity": None})["remaining"] == 2
         beyond = ask.good("POST", "/throttle", {**body, "key": "whole", "quantity": 13})

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A server of Node and weir serve get the same bytes, and must find the same requests in them.
+"""A Node server and weir serve get the same bytes and must find the same requests in them.
 
     http_node_test.py WEIR [ROUNDS]
 
-Each row is followed by a plain request, on the same connection: a server that sees another end of the first one than the
-other does shows it there. What both say is how many requests they served, and whether one was refused. Where Weir refuses
-what Node serves, the row says why; what Node refuses, Weir never serves."""
+A plain request follows each row on the same connection: if the two servers disagree about the end of the first request,
+it shows there. The test compares how many requests each served, and whether it rejected one. Where Weir rejects what
+Node serves, the row says why. Weir never serves what Node rejects."""
 
 import os
 import random
@@ -32,7 +32,7 @@ def put(*lines, body=b""):
 
 CHUNKED = b"Transfer-Encoding: chunked"
 
-# Both serve, or both refuse. Before version 9, Node's parser served some of what is refused.
+# Both serve, or both reject. Before version 9, Node's parser served some of what is rejected now.
 SAME = [
     head(), head(b"X: y", b"x: z"), head(b"X:"), head(b"X:\t y \t"), head(b"X: \x80\xff"), head(b"A!#$%&'*+-.^_`|~1: b"),
     head(first=b"HEAD /healthz HTTP/1.1"), head(first=b"OPTIONS * HTTP/1.1"), head(first=b"DELETE /healthz HTTP/1.1"),
@@ -62,7 +62,7 @@ SAME = [
     b"GET /healthz HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 20000 + b"\r\n\r\n",
 ]
 
-# Weir refuses, and why. Node may do either, which differs by its version.
+# Weir rejects these, and why. Node may do either, depending on its version.
 STRICTER = [
     (head(first=b"GET /healthz#a HTTP/1.1"), "a target has no fragment"),
     (head(first=b"GET /healthz HTTP/2.0"), "another version"), (head(first=b"GET /healthz HTTP/0.9"), "another version"),
@@ -82,7 +82,7 @@ STRICTER = [
 
 
 def found_in(text):
-    """How many were served, and whether one was refused."""
+    """How many requests were served, and whether one was rejected."""
     served, refused = 0, False
     while text.startswith(b"HTTP/1.1 "):
         top, _, rest = text.partition(b"\r\n\r\n")
@@ -168,7 +168,7 @@ def what_is_ambiguous_is_refused():
 
 
 def change(dice, request):
-    """One or two places of a request with something else in them."""
+    """Replaces one or two places of a request."""
     pieces = [b"\r\n", b"\n", b"\r", b" ", b"\t", b"\0", b":", b",", b";", b"0", b"1", b"a", b"\x80", b"\r\n ", b"Host: b\r\n",
               b"Content-Length: 1\r\n", CHUNKED + b"\r\n", b"chunked", b"HTTP/1.1", b"HTTP/1.0", b"/", b"?", b"#", b"%", b"\x7f", b""]
     for _ in range(dice.randint(1, 2)):

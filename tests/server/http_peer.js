@@ -1,7 +1,7 @@
-// http_peer.js: a server of Node that answers 200 to every request that its parser takes, and 400 to what it does not.
-// That may come before the answers to requests that were whole: so it tells how many those are. What follows a request
-// that closes the connection is refused by some versions of Node and passed over by others: here it counts as the latter.
-// Prints its port, and the version of its parser.
+// http_peer.js: a Node server that replies 200 to every request that its parser accepts, and 400 otherwise. The 400 may
+// come before the replies to complete requests, so it states how many those are. Some versions of Node reject and some
+// ignore what follows a request that closes the connection; here it counts as ignored. Prints its port and the version
+// of its parser.
 'use strict'
 const http = require('http')
 

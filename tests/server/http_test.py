@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""weir serve over HTTP, as clients see it: http.client, and raw sockets where bytes matter.
+"""weir serve over HTTP, with http.client, and with raw sockets where bytes matter.
 
     http_test.py WEIR"""
 # Covers: src/server/http/http_connection.c, src/server/http/http_health.c
@@ -74,7 +74,7 @@ def client_of(one):
 
 
 def ask(client, method, target, body=None, headers=None):
-    """(status, headers with small names, body)"""
+    """(status, headers with lower-case names, body)"""
     client.request(method, target, body, headers or {})
     answer = client.getresponse()
     content = answer.read()
@@ -95,7 +95,7 @@ def post(client, what):
 
 
 def answers(text, n):
-    """n answers out of bytes, as (status, body), and what is behind them."""
+    """Parses n responses: a list of (status, body), and the bytes after them."""
     found = []
     for _ in range(n):
         head, _, text = text.partition(b"\r\n\r\n")
@@ -134,7 +134,7 @@ def retry_after_is_never_too_early():
     with policy_daemon() as one:
         client = client_of(one)
         denied = 0
-        while denied < 5: # five come in 25 ms: who asks at once again is denied
+        while denied < 5: # five refill in 25 ms, so an immediate retry is denied
             status, headers, answer = ask_json(client, "GET", "/v1/check?burst=b&cost=5")
             if status == 429:
                 denied += 1
@@ -240,7 +240,7 @@ def without_a_policy_there_is_nothing_to_check():
         assert status == 409 and "--policy" in answer["detail"], answer
 
 
-# --- who may ask -----------------------------------------------------------------------------------------------------
+# --- who may send requests --------------------------------------------------------------------------------------------
 
 SETTINGS = f"""users:
   web: {{token: s3cret-of-web}}
@@ -303,13 +303,14 @@ POSTS = (("POST", "/v1/check", '{"attributes": {"ip": "1.2.3.4"}}'), ("POST", "/
 
 
 def every_route(one, headers):
-    """The status of each, as a set."""
+    """The set of statuses of all routes."""
     requests = [("GET", target, None) for target in PAGES] + list(POSTS)
     return {ask(client_of(one), method, target, body, {**headers, **JSON})[0] for method, target, body in requests}
 
 
 def names_of_others_reach_nothing():
-    """A page whose name was made to lead here (DNS rebinding) sends that name as Host, and is of the same origin."""
+    """DNS rebinding: a page whose host name resolves to this server sends that name as Host, and is of the same
+    origin."""
     with policy_daemon() as one:
         for host in ("evil.example", "evil.example:8080", "127.0.0.1.evil.example", "1.2.3.4x.com"):
             headers = {"Host": host, "Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}
@@ -328,7 +329,7 @@ def names_of_others_reach_nothing():
 
 
 def pages_of_others_reach_nothing():
-    """Of another origin; another port of the same host is one, too."""
+    """Pages of another origin, including another port of the same host."""
     with policy_daemon() as one:
         foreign = ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": "http://localhost:3000"},
                    {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
@@ -339,7 +340,7 @@ def pages_of_others_reach_nothing():
         link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
         assert ask(client_of(one), "GET", "/", headers=link)[0] == 200  # a link to the page
         assert ask(client_of(one), "GET", "/v1/check?ip=1.2.3.4", headers=link)[0] == 403
-        for headers in ({"Sec-Fetch-Site": "same-origin", "Origin": "https://weir.example.com"},  # behind a proxy that has another name
+        for headers in ({"Sec-Fetch-Site": "same-origin", "Origin": "https://weir.example.com"},  # behind a proxy with another name
                         {"Sec-Fetch-Site": "none"}, {"Origin": "http://localhost:8080"}):
             assert ask(client_of(one), "GET", "/v1/live", headers={"Host": "localhost:8080", **headers})[0] == 200, headers
         status, _, answer = ask_json(client_of(one), "GET", "/v1/live", headers={"Sec-Fetch-Site": "cross-site"})
@@ -347,7 +348,7 @@ def pages_of_others_reach_nothing():
 
 
 def bodies_that_pages_can_send_are_refused():
-    """Without being permitted to, a page sends text and forms only. curl -d says that it sends a form."""
+    """Without permission (CORS), a page can only send text and forms. curl -d also sends a form."""
     with policy_daemon() as one:
         for target in ("/json", "/throttle"):
             for kind in ("text/plain", "text/plain;charset=UTF-8", "multipart/form-data; boundary=a"):
@@ -458,7 +459,7 @@ def who_is_slow_is_told_and_closed():
     with policy_daemon("--header_time", "300ms") as one:
         for connect in (raw, asked):
             text = b""
-            while not text:  # on a busy machine a new connection may be found silent before it has sent anything
+            while not text:  # on a busy machine a new connection may time out before it has sent anything
                 with connect(one) as slow, contextlib.suppress(ConnectionError):
                     slow.sendall(b"GET / HTTP/1.1\r\nHo")
                     text = receive_all(slow)
@@ -478,7 +479,7 @@ def is_served(client):
 
 
 def asked(one):
-    """A client that has had an answer. Before that the server may have found it silent for too long."""
+    """A client that has received a response. Retries if the server closes it as idle before that."""
     while True:
         client = raw(one)
         try:
@@ -489,7 +490,7 @@ def asked(one):
 
 
 def who_says_nothing_is_closed():
-    """Not who has asked once: between requests there is another bound."""
+    """A connection that has sent a request is exempt: between requests another timeout applies."""
     with policy_daemon("--header_time", "300ms") as one, asked(one) as other:
         for _ in range(2):
             with raw(one) as silent:
@@ -501,7 +502,7 @@ def who_asks_no_more_is_closed():
     with policy_daemon("--http_idle", "300ms") as one:
         with asked(one) as silent:
             assert receive_all(silent) == b""
-        with one.connect() as resp:  # RESP has a bound of its own, by default none
+        with one.connect() as resp:  # RESP has its own timeout, by default none
             with asked(one) as silent:
                 assert receive_all(silent) == b""
             resp.sendall(b"PING\r\n")
@@ -517,7 +518,7 @@ def the_bound_of_resp_is_not_that_of_http():
 
 
 def who_asks_while_it_ends_is_told():
-    """So much is asked, and not read, that the rest is answered after the end has begun."""
+    """Sends so much without reading that the shutdown begins before the rest is processed."""
     n = 200000
     with policy_daemon("--output", "64KiB") as one, raw(one) as client:
         asking = threading.Thread(target=lambda: suppress_errors(
@@ -538,7 +539,7 @@ def who_asks_while_it_ends_is_told():
 
 
 def the_end_is_announced():
-    """A signal makes it unready; it serves on, and accepts others, until the second."""
+    """A signal makes the server unready. It continues to serve and to accept until the second signal."""
     with policy_daemon("--end-delay", "1hour") as one:
         client = client_of(one)
         assert ask(client, "GET", "/readyz")[0] == 200

@@ -1,4 +1,4 @@
-"""hung_files.py: a file system in user space whose files stop answering reads, as those of a file server that has gone."""
+"""hung_files.py: a FUSE file system whose files stop responding to reads, as on a file server that is down."""
 
 import ctypes
 import errno
@@ -15,14 +15,14 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def why_not():
-    """Why such a file system cannot be mounted here; None: it can."""
+    """Why such a file system cannot be mounted here; None if it can."""
     if os.geteuid() != 0:
         return "only root may mount a file system"
     return None if os.path.exists("/dev/fuse") else "there is no /dev/fuse"
 
 
 class HungFiles:
-    """A directory with one file. `hang` makes the next reads of it wait until the reader is killed."""
+    """A directory with one file. After `hang`, reads of it block until the reader is killed."""
 
     def __init__(self, name, text):
         self.name, self.text, self.is_hung = name, text.encode(), False
@@ -53,7 +53,7 @@ class HungFiles:
                            0o100644 if is_file else 0o40755, 1, 0, 0, 0, 4096, 0)
 
     def answer(self, operation, node, body):
-        """The bytes of an answer, or an error."""
+        """The bytes of a reply, or an error."""
         if operation == INIT:
             return struct.pack("<4I2H2I2H8I", 7, 31, 65536, 0, 16, 12, 65536, 1, 0, 0, *[0] * 8)
         if operation == LOOKUP:
@@ -63,7 +63,7 @@ class HungFiles:
         if operation == GETATTR:
             return struct.pack("<Q2I", 0, 0, 0) + self.attributes(node)
         if operation in (OPEN, OPENDIR):
-            return struct.pack("<Q2I", 0, 1, 0)  # 1: not from the cache
+            return struct.pack("<Q2I", 0, 1, 0)  # FOPEN_DIRECT_IO
         if operation == READ:
             _, offset, size = struct.unpack_from("<2QI", body)
             return self.text[offset:offset + size]
@@ -92,4 +92,4 @@ class HungFiles:
             try:
                 os.write(self.device, struct.pack("<IiQ", 16 + len(data), -error, unique) + data)
             except OSError:
-                pass  # it was interrupted meanwhile
+                pass  # interrupted meanwhile

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An upgrade by SIGUSR2 under a supervisor: as process 1 of a container, under systemd's notify protocol, with a pid file.
+"""Upgrades by SIGUSR2 under a supervisor: as process 1 of a container, with systemd's notify protocol, with a pid file.
 
     keep_pid_test.py WEIR"""
 # Covers: src/os/notify.c, src/server/parent.c, src/server/pid_file.c
@@ -41,7 +41,7 @@ def children(pid):
 
 
 class Supervised:
-    """A server below a program in front of it, of which only the first process is known."""
+    """A server below a launcher; the supervisor knows only the first process."""
 
     def __init__(self, folder, front, options, environment):
         self.log_path, self.resp = os.path.join(folder, "log"), os.path.join(folder, "resp")
@@ -95,7 +95,7 @@ def supervised(*options, front=(), **environment):
 
 
 def survives_upgrades(one, times=3):
-    """Each server before the last has a connection, which it ends when that does."""
+    """Each server but the last keeps a connection, and ends when the connection does."""
     for n in range(1, times + 1):
         with connect_to(one.resp) as client:
             expect(client, bulks("PING"), PONG)
@@ -108,7 +108,7 @@ def survives_upgrades(one, times=3):
 
 
 def servers(one):
-    """Those that are not a parent only."""
+    """The processes that serve, without mere parents."""
     everyone, waiting = [], [one.known()]
     while waiting:
         pid = waiting.pop()
@@ -175,7 +175,7 @@ def those_that_drain_end_with_it():
 
 
 def a_signal_to_the_whole_group_counts_once():
-    """As systemd and terminals send it: to the parent, which forwards it, and to the server."""
+    """As systemd and terminals signal: the parent, which forwards the signal, and the server itself."""
     with supervised("--keep-pid", "on") as one, connect_to(one.resp) as client:
         expect(client, bulks("PING"), PONG)
         os.kill(servers(one)[0], signal.SIGTERM)
@@ -187,7 +187,7 @@ def a_signal_to_the_whole_group_counts_once():
         assert "second signal" not in one.said(), one.said()
 
 
-# --- told ----------------------------------------------------------------------------------------------------------
+# --- notifications --------------------------------------------------------------------------------------------------
 
 @contextlib.contextmanager
 def notify_socket(folder, name="notify"):
@@ -199,7 +199,7 @@ def notify_socket(folder, name="notify"):
 
 
 def told(receiver):
-    """What was said, and by which process, as systemd sees it."""
+    """The message and its sender's pid, as systemd sees them."""
     data, ancillary, _, _ = receiver.recvmsg(4096, 1024)
     pid = int.from_bytes(ancillary[0][2][:4], sys.byteorder)
     return dict(line.split("=", 1) for line in data.decode().splitlines()), pid
@@ -236,7 +236,8 @@ def the_parent_tells_for_its_servers():
 
 
 def systemd_without_notify_keeps_the_process():
-    """SYSTEMD_EXEC_PID names the process that systemd has started, and no NOTIFY_SOCKET says that it cannot be told of another."""
+    """SYSTEMD_EXEC_PID names the process that systemd started. Without NOTIFY_SOCKET, systemd cannot learn of another
+    process."""
     script = 'SYSTEMD_EXEC_PID=$$ exec "$@"'
     with tempfile.TemporaryDirectory(prefix="weir-keep-") as folder:
         resp, log_path = os.path.join(folder, "resp"), os.path.join(folder, "log")
@@ -267,7 +268,7 @@ def a_pid_file_names_who_to_signal():
                 wait_until(lambda: named() == wanted, lambda: (named(), wanted))
                 if not options:
                     assert one.process.wait(TIMEOUT_S) == 0
-                    assert named() == newest  # the server before has left it alone
+                    assert named() == newest  # the previous server has not changed it
                 os.kill(named(), signal.SIGTERM)
                 wait_until(lambda: not os.path.exists(path), one.said)
                 if options:
@@ -280,7 +281,7 @@ def a_pid_file_names_who_to_signal():
 
 
 def adopt_orphans():
-    """Servers whose parent has ended become children of this program: so it can wait for them."""
+    """Makes this program the parent of orphaned servers, so that it can wait for them."""
     assert ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
 
 

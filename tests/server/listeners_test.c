@@ -1,4 +1,5 @@
-/* Listening sockets dealt out among workers, and taken over. Sockets are numbers here, but for those that are opened. */
+/* listeners_test.c: listening sockets distributed among workers, and taken over. Sockets are plain numbers here, except
+ * those that are opened. */
 #include "server/listeners.h"
 
 #include <arpa/inet.h>
@@ -15,8 +16,8 @@
 static struct weir__listeners listeners, inherited;
 static struct weir__listener worker_listeners[WEIR__LISTEN_ADDRESSES_MAX * WEIR__WORKERS_MAX];
 
-/* What the name "here" stands for, up to a NULL; all others are addresses. In place of the system's own, since no test can rely on
- * which names that knows. */
+/* What the name "here" resolves to, ending in NULL; all other names are addresses. Replaces the system's resolver, so
+ * that the test does not depend on its names. */
 static const char *const *here;
 
 static struct addrinfo *one_address(const char *text, const char *port, struct addrinfo *next)
@@ -73,7 +74,7 @@ static void sites_of(uint32_t sockets)
 		listeners.at[0].sockets[i] = (int)i;
 }
 
-/* However many there are of both: no socket is left alone, and no worker has nothing to do. */
+/* With any number of both, every socket has a worker and every worker a socket. */
 static void all_sockets_are_listened_at(void)
 {
 	for (uint32_t sockets = 1; sockets <= 20; sockets++)
@@ -104,7 +105,7 @@ static void inherit(size_t i, enum weir__service service, const char *asked, con
 	inherited.n = i + 1;
 }
 
-/* Two ports that were any are two, and each wire has its own. */
+/* Two listeners with port 0 are distinct, and each protocol has its own. */
 static void words_tell_which_is_which(void)
 {
 	listeners = (struct weir__listeners){ .n = 0 };
@@ -124,7 +125,7 @@ static void words_tell_which_is_which(void)
 	CHECK_EQ(listeners.at[2].n, 2);
 	CHECK_EQ(listeners.at[3].sockets[2], 2002);
 	CHECK_EQ(listeners.at[3].n, 3);
-	CHECK_EQ(inherited.at[4].n, 1); /* nobody wants it */
+	CHECK_EQ(inherited.at[4].n, 1); /* unused */
 }
 
 static void more_workers_get_sockets_at_the_same_port(void)
@@ -177,7 +178,7 @@ static void a_name_is_all_its_addresses(void)
 	CHECK_EQ(listeners.n, 0);
 }
 
-/* As that of IPv6 on a machine without it: 192.0.2.1 is nobody's. */
+/* Like an IPv6 address on a machine without IPv6: 192.0.2.1 is not local. */
 static void an_address_that_is_not_there_is_left_out(void)
 {
 	inherited = (struct weir__listeners){ .n = 0 };
@@ -190,7 +191,7 @@ static void an_address_that_is_not_there_is_left_out(void)
 	CHECK_EQ(listeners.n, 0);
 }
 
-/* Each by its own sockets, in whatever order they are told now; also if nobody tells. */
+/* Each address takes over its own sockets, in any order of the list, and also without one. */
 static void addresses_are_taken_over(void)
 {
 	static const char *const later[][4] = { { "127.0.0.2", "127.0.0.1" }, { "127.0.0.3", "127.0.0.2" }, { NULL } };
@@ -216,7 +217,7 @@ static void addresses_are_taken_over(void)
 			CHECK_EQ(listeners.at[j].sockets[0], before.at[same].sockets[0]);
 			CHECK_EQ(inherited.at[same].n, 0);
 		}
-		CHECK_EQ(inherited.at[0].n, i == 1); /* which the name does not stand for any more */
+		CHECK_EQ(inherited.at[0].n, i == 1); /* the name does not resolve to it any more */
 		weir__listeners_close(&inherited);
 		weir__listeners_close(&listeners);
 	}
@@ -230,7 +231,7 @@ static unsigned mode_of(const char *path)
 	return (unsigned)status.st_mode & 07777;
 }
 
-/* Also of one that was taken over from a server with other settings. */
+/* Also for a socket that was taken over from a server with other settings. */
 static void paths_have_the_mode(void)
 {
 	char folder[TEST_FOLDER_SIZE], path[TEST_FOLDER_SIZE + 16];

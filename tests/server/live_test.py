@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The live document: what GET /v1/live and WEIR.LIVE say is what was asked before; what /v1/live/key says of a request is
-what would be decided, and charges nothing.
+"""The live document: GET /v1/live and WEIR.LIVE report the requests so far. /v1/live/key reports what would be decided,
+and charges nothing.
 
     live_test.py WEIR"""
 # Covers: src/server/http/http_live.c, src/server/live.c
@@ -74,7 +74,7 @@ class Asker:
         return [self("/v1/check", **attributes)[0] for _ in range(times)]
 
     def until(self, holds, /, **query):
-        """The first document of which that holds: a second is told when it is over."""
+        """The first document for which `holds` is true. A second is reported when it is over."""
         deadline = time.monotonic() + TIMEOUT_S
         while not holds(live := self.good("/v1/live", **query)):
             assert time.monotonic() < deadline, live
@@ -105,12 +105,13 @@ def total(limit, which):
 
 
 def keys(limit, which):
-    """As counted; none of these counts can be wrong: there are few keys."""
+    """The counts by key. They are exact, because there are few keys."""
     assert all(key["error"] == 0 for key in limit["top"][which]), limit
     return {key["key"]: key["count"] for key in limit["top"][which]}
 
 
-# --- what was asked -----------------------------------------------------------------------------------------------------
+# --- reported requests
+# --------------------------------------------------------------------------------------------------
 
 def test_limits():
     with serving(POLICY) as (_, ask):
@@ -139,7 +140,7 @@ def test_limits():
         assert keys(canary, "denied") == {"path=/x\\x0a\\x1b[31m": 3}
         assert total(shaped, "delayed") == shaped["delayed_total"] == 2, shaped
         assert named(live, "quiet")["series"] is None
-        # 13 of clients, 3 of the queue, and 4 that met the canary alone; 2 were denied.
+        # 13 of clients, 3 of the queue, and 4 with the canary only; 2 were denied.
         whole = live["all"]
         assert [sum(whole[which]) for which in ("allowed", "rejected", "delayed")] == [20, 2, 2], whole
         assert (whole["allowed_total"], whole["rejected_total"], whole["delayed_total"]) == (20, 2, 2), whole
@@ -162,7 +163,7 @@ def test_inline():
         assert (limit["name"], limit["algorithm"], limit["allowed_total"]) == ("(inline)", "any", 5), limit
         assert keys(limit, "busy") == {"ann": 3, "\\xff\\x00b": 2, "k" * 64 + "...": 1}
         assert [key["raw"] for key in limit["top"]["busy"]] == ["616e6e", "ff0062", None]
-        client.ask("WEIR.TAKE", b"k" * 100 + b"x", "2/hour")  # looks the same, and has another hash
+        client.ask("WEIR.TAKE", b"k" * 100 + b"x", "2/hour")  # looks the same, but has another hash
         live = ask.until(lambda live: total(live["limits"][0], "allowed") == 6)
         assert sorted(key["key"] for key in live["limits"][0]["top"]["busy"])[2:] == ["k" * 64 + "..."] * 2, live
         assert len({key["hash"] for key in live["limits"][0]["top"]["busy"]}) == 4, live
@@ -173,7 +174,7 @@ def test_inline():
 
 
 def test_repeated_holds():
-    """One that is asked for again was decided once."""
+    """A repeated hold is one decision."""
     with serving(None) as (one, ask), Client(one) as client:
         for _ in range(5):
             assert client.ask("WEIR.HOLD", "id", "ann", "10/hour", 3, 60000)[2] == 7
@@ -183,7 +184,7 @@ def test_repeated_holds():
 
 
 def test_requests_as_wholes():
-    """Each meets three limits, of which one refuses: that is one request, whatever limits say to it."""
+    """Each request has three limits, one of which denies: that counts as one request."""
     policy = "limits:\n  - {name: all, limit: 1000/hour}\n  - {name: some, key: [ip], limit: 4/hour}\n" \
         "  - {name: dark, key: [ip], limit: 1/hour, mode: shadow}\n"
     with serving(policy) as (_, ask):
@@ -194,7 +195,7 @@ def test_requests_as_wholes():
 
 
 def test_refused_policy():
-    """While the latest version is wrong that is told, and no longer than that."""
+    """The document reports an invalid policy for as long as the newest version is invalid."""
     with serving(POLICY) as (one, ask):
         for text, is_refused in ((POLICY + "  - {name: quiet, limit: 1/s}\n", True), (POLICY + "\n", False)):
             with open(one.policy + ".new", "w", encoding="utf-8") as file:
@@ -224,7 +225,7 @@ def test_envoy():
 
 
 def test_many_limits():
-    """200 of them, the busiest first; and no more than there is room for."""
+    """200 limits, the busiest first; fewer if the document is full."""
     rows = "".join(f"  - name: {'n' * 30}{number:03}\n    key: [k]\n    match: {{n: '{number}'}}\n    limit: 5/s\n" for number in range(300))
     with serving("limits:\n" + rows) as (one, ask), Client(one) as client:
         assert ask.good("/v1/live")["left_out"] == 101
@@ -324,7 +325,7 @@ def test_views():
 
 
 def expect_pointed(ask):
-    """A key that is shown is found by its bytes, though its limit does not match what is known of the request."""
+    """A key in the document is found by its bytes, although its limit does not match the known attributes."""
     assert ask.check(4, user="ann", net="a b", path="/login") == [200] * 2 + [429] * 2
     live = ask.until(lambda live: named(live, "logins")["top"] and named(live, "logins")["top"]["denied"])
     key = named(live, "logins")["top"]["denied"][0]
@@ -372,7 +373,7 @@ def test_views_of_a_store():
 
 
 if __name__ == "__main__":
-    # Each has a server of its own, and mostly waits for the next second.
+    # Each test has its own server, and mostly waits for the next second.
     with concurrent.futures.ThreadPoolExecutor(5) as pool:
         tests = [(name.removeprefix("test_"), test) for name, test in list(globals().items()) if name.startswith("test_")]
         sys.exit(run([(name, toy.skips(name) or pool.submit(test).result) for name, test in tests]))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What weir serve writes to its log: sentences, rejections, and who has changed what.
+"""The log of weir serve: messages, rejections and the audit log.
 
     logs_test.py WEIR"""
 # Covers: src/engine/request_audit.c, src/observe/audit.c, src/observe/log_key.c
@@ -31,7 +31,7 @@ HOSTILE = [b"line\nweir serve: audit key_reset user=root", b"\x1b[2J\x1b]0;title
 
 
 class Json:
-    """A server whose log is of JSON: lines on standard output tell where it listens."""
+    """A server with a JSON log. Standard output has the addresses where it listens."""
 
     def __init__(self, process, folder):
         self.process, self.path = process, os.path.join(folder, "socket")
@@ -77,12 +77,12 @@ def ask(server, method, target, body=None, **headers):
 
 
 def unescaped(text):
-    """The bytes of a value in a line of text, behind its quotes."""
+    """The bytes of a quoted value in a line of text."""
     return re.sub(rb"\\x(..)|\\(.)", lambda one: bytes.fromhex(one[1].decode()) if one[1] else one[2], text)
 
 
 def texts_of(said, event):
-    """Lines of text of an event, as names and values, which stay escaped."""
+    """The lines of an event as dicts of values, which stay escaped."""
     part = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\S*)')
     found = []
     for line in said.splitlines():
@@ -128,7 +128,7 @@ def what_is_known_of_a_request():
                          "--trace_one_in", "0") as server, Client(server) as client:
             assert ask(server, "GET", "/v1/check?user=jane&path=/pay%0a", traceparent=SAMPLED) == 200
             assert ask(server, "GET", "/v1/check?user=jane&path=/pay%0a", traceparent=SAMPLED) == 429
-            assert ask(server, "GET", "/v1/check?user=joe") == 200  # which the one in shadow would have denied
+            assert ask(server, "GET", "/v1/check?user=joe") == 200  # the limit in shadow would have denied it
             assert ask(server, "POST", "/v1/take", {"key": "jane", "limit": "1/day", "cost": 9}) == 429
             assert client.ask("WEIR.CHECK", "user", "jane", "path", "/other")[0] == 0
             assert client.ask("WEIR.TAKE", "jane", "1/hour", 5, "WAIT", 1)[0] == 0
@@ -149,7 +149,7 @@ def what_is_known_of_a_request():
 
 
 def keys_of_a_policy():
-    """An address in a key is 4 or 16 bytes there, and text in the log."""
+    """An address in a key is 4 or 16 bytes, and text in the log."""
     with tempfile.TemporaryDirectory() as folder:
         policy = os.path.join(folder, "limits.yaml")
         with open(policy, "w", encoding="utf-8") as file:
@@ -173,7 +173,7 @@ def rejections_by_redis():
 
 
 def lines_are_limited():
-    """None is lost that is not told of: in a later line, or as a number."""
+    """Every dropped line is accounted for: in a later line, or as a count."""
     with json_server("--log_rejections", "key", "--log_rejections_limit", "2/100ms burst 2") as server, \
             Client(server) as client:
         asked = 0
@@ -191,7 +191,7 @@ def lines_are_limited():
 
 
 def nobody_reads():
-    """A pipe that nobody reads stops no decision, nor the end; what there was no room for is counted."""
+    """A full pipe blocks neither decisions nor the shutdown. Dropped lines are counted."""
     ends = os.pipe()
     with tempfile.TemporaryDirectory(prefix="weir-logs-") as folder:
         path = os.path.join(folder, "socket")
@@ -217,7 +217,7 @@ def nobody_reads():
 
 @contextlib.contextmanager
 def administered(*options):
-    """A server with users and a policy, in files, and a client that may change everything."""
+    """A server with users and a policy, and a client that may change everything."""
     with tempfile.TemporaryDirectory(prefix="weir-logs-") as folder:
         config, policy = os.path.join(folder, "weir.yaml"), os.path.join(folder, "limits.yaml")
 
@@ -234,7 +234,7 @@ def administered(*options):
 
 
 def next_audit(server, n, event, **parts):
-    """The line of this number is of this event, and says this."""
+    """Checks that audit line n has this event and these fields."""
     until(lambda: len([line for line in server.lines() if line["level"] == "audit"]) > n, f"no line of {event}")
     line = [line for line in server.lines() if line["level"] == "audit"][n]
     assert line["event"] == event and {name: line.get(name) for name in parts} == parts, line
@@ -275,7 +275,7 @@ def who_changed_what():
         next_audit(server, 11, "users_changed", by="file", before=1, after=2, result="ok", **nobody)
         server.process.send_signal(signal.SIGHUP)
         next_audit(server, 12, "reload_asked", by="signal", result="ok", **nobody)
-        # Who may not, changes nothing, and who only asks does not either.
+        # Neither a request without permission nor a query is in the audit log.
         assert ask(server, "PUT", "/v1/limits/per-client", {"limit": "1/hour"}, authorization="Bearer token-of-web") == 403
         assert client.ask("WEIR.TAKE", "k", "3/hour")[0] == 1
         client.ask("WEIR.CHANGE", "per-client", "60/hour")
@@ -298,7 +298,7 @@ def the_next_server():
 
 
 def sentences():
-    """Text is as it always was; of JSON it is the message."""
+    """The text log has the plain message; the JSON log has it in a field."""
     with redis() as store, daemon(WEIR, "--store", store.url) as server, Client(server) as client:
         client.ask("WEIR.TAKE", "k", "3/hour")
         store.end()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Clients that cost memory: many that send pipelines and do not read, or read by and by, with a token or without. The server
-stays below its bound, closes the largest, counts that, and serves others meanwhile.
+"""Clients that cost memory: many that send pipelines and read nothing, or read slowly, with a token or without. The
+server stays below its bound, closes the largest, counts that, and serves others meanwhile.
 
     memory_test.py WEIR plain|sanitized|thread [TEST...]
 
-Memory is measured in plain builds only: sanitizers keep freed memory."""
+Memory is measured in plain builds only, because sanitizers keep freed memory."""
 # Covers: src/server/worker_memory.c
 
 import contextlib
@@ -25,7 +25,7 @@ from resp_client import Client  # noqa: E402
 
 WEIR, IS_PLAIN = sys.argv[1], sys.argv[2] == "plain"
 MIB = 1024 * 1024
-BOUND = 4 * MIB  # the least that the setting allows
+BOUND = 4 * MIB  # the minimum of the setting
 SLACK = 12 * MIB  # one reply that is being built, one block that grows, and the pages of the worker's own buffers
 CLIENTS = 100 if IS_PLAIN else 40
 LIMITS = 100
@@ -44,7 +44,7 @@ def wait_until(holds, what):
 
 @contextlib.contextmanager
 def serving(*options, settings="", http="127.0.0.1:0", workers=1):
-    """A server with a policy that makes long replies, and few bytes for clients."""
+    """A server with a policy that makes replies long, and little memory for clients."""
     with tempfile.TemporaryDirectory(prefix="weir-memory-") as folder:
         config = os.path.join(folder, "config.yaml")
         with open(config, "w", encoding="ascii") as file:
@@ -68,7 +68,7 @@ def get(path, token=None):
 
 
 def ask(one, path, token=None):
-    """One response, over a connection of its own."""
+    """One response, over a new connection."""
     with connect_http(one) as client:
         client.sendall(get(path, token).replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         return receive_all(client).decode()
@@ -81,8 +81,8 @@ def counts(one, token=None):
 
 
 class Crowd:
-    """Clients that send requests, as many as the server takes, and read as many bytes as `reads` after each piece of them. The
-    pieces are short, since what follows a long turn of the server waits until its replies are read."""
+    """Clients that send as many requests as the server accepts, and read `reads` bytes after each piece. The pieces are
+    short, because after a long turn the server waits until its replies are read."""
 
     def __init__(self, clients, request, reads=0):
         self.pipeline, self.reads = request * 8, reads
@@ -93,7 +93,7 @@ class Crowd:
             self.open += 1
 
     def push(self):
-        """One more piece from each client that may send; returns whether any could."""
+        """Sends one more piece from each client that can send. Returns whether any could."""
         ready = self.watch.select(0.01)
         for key, _ in ready:
             try:
@@ -116,8 +116,8 @@ class Crowd:
 
 
 def attack(one, clients, request, other, reads=0):
-    """Pushes until no client can send any more, or enough was sent. Returns how much the server has grown at most, what it
-    counted at most, and how many clients are still open."""
+    """Pushes until no client can send, or enough was sent. Returns the largest growth of the server, the largest memory
+    it counted, and how many clients are still open."""
     before, most, counted, idle, rounds = one.rss_kib(), 0, 0, 0, 0
     crowd = Crowd(clients, request, reads)
     try:
@@ -135,7 +135,7 @@ def attack(one, clients, request, other, reads=0):
 
 
 def bounded(one, connect, request, *, token=None, reads=0):
-    """An attack by many clients costs no more than the bound, and the server closes some of them for it."""
+    """An attack by many clients costs no more than the bound, and the server closes some of them."""
     with Client(one) as other:
         if token:
             assert other.ask("AUTH", "web", token) == "OK"
@@ -163,7 +163,7 @@ def readers_of_metrics_who_never_read():
 
 
 def pipelines_over_resp_that_are_never_read():
-    """Replies of sockets with a path wait in the server sooner, so that back-pressure alone does not do."""
+    """On Unix sockets replies wait in the server sooner, so back-pressure alone is not enough."""
     with serving() as one:
         closed, told = bounded(one, lambda: one.connect(by_path=True), bulks("COMMAND", "DOCS"))
         assert closed > 0 and "client_memory: the clients of a worker used more than 4194304 bytes; closed one of the " in one.said(), told
@@ -171,7 +171,7 @@ def pipelines_over_resp_that_are_never_read():
 
 
 def clients_that_wait_are_closed_with_their_requests():
-    """Each has replies to read, and behind them a request that waits for a limit."""
+    """Each client has unread replies, and after them a request that waits for a limit."""
     wait = bulks("WEIR.TAKE", "k", "1/day", 1, "WAIT", 86400000)
     with serving() as one, Client(one) as other, contextlib.ExitStack() as stack:
         assert other.ask("WEIR.TAKE", "k", "1/day")[0] == 1
@@ -208,14 +208,14 @@ def who_reads_a_byte_now_and_then_is_cut_off():
 
 
 def who_reads_steadily_is_not():
-    """It takes the kernel several times as long as `stall` to have room for more."""
+    """It takes several times `stall` until the kernel has room for more."""
     with serving("--stall", "500ms", "--client-memory", "64MiB") as one, Client(one) as other, one.connect() as steady:
         request = bulks("COMMAND", "DOCS")
         with one.connect() as client:
             client.sendall(request + bulks("QUIT"))
             reply = receive_all(client)[:-len("+OK\r\n")]
         n = 1 + 8 * MIB // len(reply)
-        for _ in range(n):  # in pieces, so that all are run before any is read
+        for _ in range(n):  # in pieces, so that all run before any is read
             steady.sendall(request)
             other.ask("PING")
         got = b""
@@ -243,7 +243,7 @@ def who_sends_a_byte_now_and_then_is_cut_off():
 
 
 def who_waits_for_the_server_is_not_late():
-    """Behind a request that waits for its limit comes a half one. The server does not read then."""
+    """A request that waits for its limit is followed by an incomplete one. The server does not read then."""
     with serving("--header-time", "300ms") as one, one.connect() as client:
         take = bulks("WEIR.TAKE", "k", "1/s", 1, "WAIT", 60000)
         client.sendall(take * 3 + bulks("ECHO", "heron")[:-4])
@@ -258,7 +258,8 @@ def who_waits_for_the_server_is_not_late():
 # --- clients that have not authenticated -------------------------------------------------------------------------------
 
 def strangers_cost_nothing():
-    """Without a token no long reply is made, and one who does not read its errors is closed, over HTTP as over RESP."""
+    """Without a token there are no long replies. A client that does not read its errors is closed, over HTTP and
+    RESP."""
     with serving(settings=USERS) as one, Client(one) as other:
         assert other.ask("AUTH", "web", "s3cret-of-web") == "OK"
         for path in ("/v1/limits", "/metrics", "/v1/live", "/v1/policy"):
@@ -294,7 +295,7 @@ def strangers_may_not_send_bodies():
                 if status != 100:
                     rest = receive_all(client).lower()
                     assert b"connection: close" in rest, rest
-        with connect_http(one) as client:  # who has a token may send it in pieces
+        with connect_http(one) as client:  # a client with a token may send it in pieces
             body = b'{"attributes": {"user": "ann", "ip": "192.0.2.1"}}'
             client.sendall(head.format("/v1/check", known + "Content-Type: application/json\r\n").replace("100000", str(len(body))).encode())
             for byte in body:
@@ -322,7 +323,7 @@ def is_served(client):
 
 
 def one_address_has_so_many_connections():
-    """In a network namespace whose loopback device has two more addresses."""
+    """Runs in a network namespace whose loopback interface has two more addresses."""
     with serving("--connections-per-address", "5", settings=USERS, http=f"{HERE}:0", workers=2) as one, contextlib.ExitStack() as stack:
         clients = [stack.enter_context(connect_from(one, THERE)) for _ in range(5)]
         assert all(is_served(client) for client in clients)
@@ -331,7 +332,7 @@ def one_address_has_so_many_connections():
                 assert not is_served(client)
         with connect_from(one, HERE) as client:
             assert is_served(client)
-        with Client(one) as other:  # from 127.0.0.1 and by path: exempt
+        with Client(one) as other:  # from 127.0.0.1 and by Unix socket: exempt
             assert other.ask("AUTH", "web", "s3cret-of-web") == "OK"
             for _ in range(20):
                 stack.enter_context(one.connect()).sendall(bulks("QUIT"))
@@ -365,7 +366,7 @@ def requests_that_waited_leave_nothing():
         wait_until(lambda: other.info()["client_memory_bytes"] == "0", lambda: other.info()["client_memory_bytes"])
 
 
-OF_MEMORY = [trickling_readers_of_limits, readers_of_metrics_who_never_read]  # long, and for one thread each
+OF_MEMORY = [trickling_readers_of_limits, readers_of_metrics_who_never_read]  # long, and single-threaded
 TESTS = [*(OF_MEMORY if sys.argv[2] != "thread" else []), pipelines_over_resp_that_are_never_read,
          clients_that_wait_are_closed_with_their_requests, who_reads_a_byte_now_and_then_is_cut_off, who_reads_steadily_is_not, who_sends_a_byte_now_and_then_is_cut_off,
          who_waits_for_the_server_is_not_late, requests_that_waited_leave_nothing, strangers_cost_nothing, strangers_may_not_send_bodies, addresses_in_a_namespace]

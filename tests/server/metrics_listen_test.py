@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who may read /metrics: with a token, without one, and at an address of its own.
+"""Access to /metrics: with a token, without one, and at a separate address.
 
     metrics_listen_test.py WEIR"""
 
@@ -24,7 +24,7 @@ LIMITS = "limits:\n  - {name: many, key: ip, limit: 1000/s}\n"
 
 @contextlib.contextmanager
 def serving(settings, *options):
-    """The server, and where its metrics are, or None."""
+    """The server and the address of its metrics, or None."""
     with tempfile.TemporaryDirectory(prefix="weir-metrics-") as folder:
         config = os.path.join(folder, "weir.yaml")
         with open(config, "w", encoding="ascii") as file:
@@ -79,7 +79,7 @@ def without_a_token():
         assert where is None
         statuses(one.http_at, (200, "/metrics"), (200, "/metrics", "wrong-token"), (401, "/v1/limits"), (401, "/v1/live"),
                  (401, "/v1/check?ip=10.0.0.1"), (200, "/v1/check?ip=10.0.0.1", "app-token"),
-                 (403, "/metrics", None, "evil.example"))  # a page whose name leads here
+                 (403, "/metrics", None, "evil.example"))  # DNS rebinding
     with serving(USERS + "metrics_open: true\nallowed_hosts: weir.example\n") as (one, _):
         statuses(one.http_at, (200, "/metrics", None, "weir.example"), (403, "/metrics", None, "other.example"))
 
@@ -91,7 +91,7 @@ def without_users():
 
 
 def other_machines_may_read_metrics_only():
-    """An address that others can reach needs users; one for metrics does not."""
+    """A public address needs users; one for metrics does not."""
     with serving("", "--metrics-listen", "0.0.0.0:0") as (_, where):
         statuses("127.0.0.1:" + where.rsplit(":", 1)[1], (200, "/metrics"), (404, "/v1/limits"))
 

@@ -1,4 +1,4 @@
-"""metrics_page.py: a page of /metrics, read by other rules than those it is written by, and a daemon that tells one."""
+"""metrics_page.py: parses a page of /metrics, independently of the code that writes it."""
 
 import re
 import shutil
@@ -59,7 +59,7 @@ class Page:
         self.families[family].add(key)
 
     def names_of(self, family):
-        """What samples of it may be called."""
+        """The names that samples of a family may have."""
         kind = self.types[family]
         if kind == "histogram":
             return {family + suffix for suffix in ("_bucket", "_sum", "_count")}
@@ -88,14 +88,14 @@ class Page:
                 assert (self.samples[family + "_sum", labels] > 0) <= (counts[-1] > 0), family
 
     def get(self, name, **labels):
-        """The sample with these labels, among others that it may have; None: there is none."""
+        """The sample with these labels (it may have more); None if there is none."""
         found = [value for (of, pairs), value in self.samples.items() if of == name and labels.items() <= dict(pairs).items()]
         assert len(found) < 2, (name, labels, found)
         return found[0] if found else None
 
 
 def check_by_promtool(text):
-    """What Prometheus' own tool says of it: nothing."""
+    """Prometheus' own checker must report nothing."""
     assert shutil.which("promtool"), "no promtool: install prometheus"
     result = subprocess.run(["promtool", "check", "metrics"], input=text.encode(), stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, timeout=60, check=False)

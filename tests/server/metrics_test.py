@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What weir serve tells at /metrics: every number is what was asked, in both formats, and the series are those of the policy.
+"""/metrics of weir serve: every number matches the requests, in both formats, and the series match the policy.
 
     metrics_test.py WEIR"""
 # Covers: src/observe/counters.c, src/observe/key_count.c, src/server/http/http_metrics.c,
@@ -21,9 +21,9 @@ from redis_server import redis  # noqa: E402
 from resp_client import Client, until  # noqa: E402
 
 WEIR = sys.argv[1]
-FILL_S = 10  # seconds over which the fill of limits with keys is the mean
+FILL_S = 10  # the fill of limits with keys is the mean over this time
 
-# Nothing of them comes back while a test runs, and no window ends.
+# Nothing refills while a test runs, and no window ends.
 POLICY = """limits:
   - {name: everyone, limit: 100/3000day}
   - {name: per-ip, key: [ip], limit: 10/3000day, overrides: [{when: {plan: gold}, limit: 20/3000day}]}
@@ -43,26 +43,26 @@ descriptors:
 
 
 class Asker:
-    """Asks over one connection."""
+    """Sends requests over one connection."""
 
     def __init__(self, one):
         host, port = one.http_at.rsplit(":", 1)
         self.one, self.client, self.asked = one, http.client.HTTPConnection(host, int(port), timeout=TIMEOUT_S), 0
 
     def __call__(self, target, accept=None):
-        """(status, type, text)"""
+        """(status, content type, text)"""
         self.client.request("GET", target, headers={} if accept is None else {"Accept": accept})
         answer = self.client.getresponse()
         self.asked += 1
         return answer.status, answer.getheader("Content-Type"), answer.read().decode()
 
     def check(self, n, **attributes):
-        """n times; returns how often that was allowed"""
+        """Sends n checks. Returns how many were allowed."""
         query = "&".join(f"{name}={value}" for name, value in attributes.items())
         return [self("/v1/check?" + query)[0] for _ in range(n)].count(200)
 
     def page(self):
-        """The page, after both forms of it were found to be right."""
+        """Fetches the page, after a check of both formats."""
         _, kind, text = self("/metrics", "application/openmetrics-text")
         assert kind.startswith(OPENMETRICS), kind
         opened = Page(text)
@@ -77,7 +77,7 @@ class Asker:
 
 
 def check_by_parser(text):
-    """By the client library of Prometheus, which is Debian's: another python than that would not find it."""
+    """Parses with the Prometheus client library of Debian's Python."""
     program = ("import sys; from prometheus_client.openmetrics.parser import text_fd_to_metric_families as read; "
                "assert len(list(read(open(0, encoding='utf-8', newline='\\n')))) > 10")
     done = subprocess.run(["/usr/bin/python3", "-c", program], input=text.encode(), stdout=subprocess.PIPE,
@@ -93,13 +93,13 @@ def names(page):
 
 
 def fills(*pages):
-    """Samples that come and go with time."""
+    """Samples that appear and disappear with time."""
     return {key for page in pages for key in page.samples if key[0] in FILLS}
 
 
 @contextlib.contextmanager
 def serving(policy=POLICY, *options):
-    """(daemon, who asks it, path of the policy)"""
+    """(daemon, Asker, path of the policy)"""
     with tempfile.TemporaryDirectory(prefix="weir-metrics-") as folder:
         path, words = os.path.join(folder, "policy.yaml"), list(options)
         if policy is not None:
@@ -116,7 +116,7 @@ def write(path, text):
 
 
 def expect(page, limit, **wanted):
-    """Each number of a limit; None: there is no sample."""
+    """Compares each number of a limit; None: no sample."""
     for name, value in wanted.items():
         got = page.get("rate_limiter_" + name, limit=limit)
         assert got == value, (limit, name, got, value)
@@ -141,7 +141,7 @@ def without_a_policy():
         expect(page, "(inline)", **counts(3, 1), limit_capacity=None, limit_units_per_second=None)
         assert page.get("rate_limiter_responses_total", protocol="resp") == 5
         assert [page.get("rate_limiter_auth_failures_total", protocol=protocol) for protocol in ("resp", "http")] == [1, 0]
-        assert page.get("rate_limiter_responses_total", protocol="http") == ask.asked  # this page among them
+        assert page.get("rate_limiter_responses_total", protocol="http") == ask.asked  # including this page
         assert page.get("rate_limiter_table_live_keys") == 1 and page.get("rate_limiter_policy_limits") is None
         assert page.get("process_cpu_seconds_total") > 0 and page.get("process_resident_memory_bytes") > 2**20
         assert 0 <= time.time() - page.get("process_start_time_seconds") < 3600
@@ -186,7 +186,7 @@ def requests_in_flight_are_counted():
 
 
 def every_algorithm():
-    """By hand: of 9 requests 6 pass the window; the others deny none of them."""
+    """Computed by hand: of 9 requests, 6 pass the window; the other limits deny none of them."""
     with serving(POLICY, "--service", "shop") as (_, ask, _):
         begun = time.monotonic()
         assert ask.check(9, ip="192.0.2.1", path="/all") == 6
@@ -199,12 +199,12 @@ def every_algorithm():
         expect(page, "per-ip|plan=gold", **counts(2, 0), limit_capacity=20)
         expect(page, "smooth", **counts(6, 0), limit_capacity=8, delayed_total=None)
         expect(page, "window", **counts(9, 3), limit_capacity=6)
-        expect(page, "log", **counts(6, 5, True), limit_capacity=1)  # in shadow, of what is denied nothing is asked
+        expect(page, "log", **counts(6, 5, True), limit_capacity=1)  # limits in shadow do not count denied requests
         expect(page, "counter", **counts(6, 2, True), limit_capacity=4)
         expect(page, "never", **counts(0, 0), bucket_fill_ratio=None, limit_capacity=4)
         expect(page, "off", requests_total=None, allowed_total=None)
         expect(page, "(inline)", **counts(0, 0), bucket_fill_ratio=None)
-        if took < FILL_S - 2:  # the first of them may be too long ago else
+        if took < FILL_S - 2:  # otherwise the first may be too long ago
             expect(page, "per-ip", bucket_fill_ratio=0.65)  # 0.9, 0.8 ... 0.4
             expect(page, "window", bucket_fill_ratio=round(15 / 6 / 9, 6))
         algorithms = {dict(labels)["algorithm"] for name, labels in page.samples if name == "rate_limiter_requests_total"}
@@ -214,7 +214,7 @@ def every_algorithm():
 
 
 def fill_is_what_is_left_for_every_algorithm():
-    """Of 10 units of each 4 are used; the queue of a leaky bucket counts, and only leaky buckets have a level."""
+    """4 of 10 units are used everywhere. The queue of a leaky bucket counts, and only leaky buckets have a level."""
     limits = {"shaped": "1/day leaky queue 10", "policed": "1/day leaky burst 10", "bucket": "1/day burst 10",
               "window": "10/day fixed_window", "log": "10/day sliding_log", "counter": "10/day sliding_counter"}
     policy = "limits:\n" + "".join(f"  - {{name: {name}, limit: {text}}}\n" for name, text in limits.items())
@@ -247,7 +247,7 @@ def a_rate_is_of_a_second():
 
 
 def delays_are_told():
-    """Two an hour: the second of three leaves after half an hour, the third after a whole one."""
+    """Two an hour: the second of three departs after half an hour, the third after an hour."""
     with serving() as (_, ask, _):
         assert ask.check(3, ip="192.0.2.1", path="/shaped") == 3
         page = ask.page()
@@ -263,7 +263,7 @@ def answers_are_timed():
             client.ask("WEIR.TAKE", "k", "20/s burst 1", "1", "WAIT", "30000")
         before = ask.asked
         page = ask.page()
-        # The page is in OpenMetrics first, and is not answered while it is written.
+        # The page is fetched in OpenMetrics first, and its own request is not complete while it is written.
         quick, throttled = (page.get("rate_limiter_request_duration_seconds_count", throttled=word) for word in ("false", "true"))
         assert (quick, throttled) == (before - 3 + 1 + 1, 3 + 1), (quick, throttled)
         assert page.get("rate_limiter_wait_duration_seconds_count") == 1 and page.get("rate_limiter_wait_duration_seconds_sum") > 0
@@ -377,7 +377,7 @@ def with_a_store():
 
 
 class Quiet:
-    """A server that is asked once. Its limits have a fill, and no more when that is long enough ago: the other tests run
+    """A server with a single request. Its limits have a fill that disappears after a while; the other tests run
     meanwhile."""
 
     def __init__(self, ask):

@@ -3,7 +3,8 @@
 
     outage_test.py WEIR [--full]
 
-Redis is stopped by SIGSTOP: it does not respond, and takes up what was sent when it goes on. Windows last longer than a test."""
+SIGSTOP stops Redis: it does not respond, and processes what was sent when it continues. Windows last longer than a
+test."""
 # Covers: src/store/fallback_store.c, src/store/redis/redis_log.c
 
 import concurrent.futures
@@ -33,7 +34,7 @@ limits:
 
 @contextlib.contextmanager
 def servers(store, n, *options, policy=None):
-    """Runs n servers on one Redis, which know of each other. Yields each with a client."""
+    """Runs n servers on one Redis that know of each other. Yields each with a client."""
     with contextlib.ExitStack() as stack:
         if policy:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-outage-"))
@@ -67,7 +68,7 @@ def is_up(client):
 
 @contextlib.contextmanager
 def outage(store, clients):
-    """Redis does not answer, and each server has noticed. Afterwards all is charged there."""
+    """Redis does not respond, and each server has noticed. Afterwards all deferred charges are made."""
     store.tell(signal.SIGSTOP)
     for client in clients:
         until(lambda client=client: client.ask("WEIR.TAKE", "else", "1000000/day") and not is_up(client), "it is noticed")
@@ -81,10 +82,10 @@ def recover(clients):
         until(lambda client=client: is_up(client) and client.info()["store_deferred_keys"] == "0", "it is back")
 
 
-# --- the stories -----------------------------------------------------------------------------------------------------
+# --- scenarios --------------------------------------------------------------------------------------------------------
 
 def what_is_used_up_stays_used_up():
-    """Redis stops for a moment. Of ten, ten were used before."""
+    """Redis stops for a moment. All of ten were used before."""
     with redis() as store, servers(store, 2, "--store_budget", BUDGET) as ((_, one), (_, other)):
         assert allowed(one, "k", "10/day", 20) == 10 and allowed(other, "k", "10/day", 20) == 0
         with outage(store, (one, other)):
@@ -93,7 +94,7 @@ def what_is_used_up_stays_used_up():
 
 
 def each_kind_of_limit_remembers():
-    """What every server has heard of is shared out once, of each algorithm: together not more than the limit."""
+    """What every server has heard of is shared out once, for each algorithm: together no more than the limit."""
     kinds = ("100/day", "100/1000day fixed_window", "100/1000day sliding_log", "100/1000day sliding_counter", "100/1000day sliding_counter segments 4",
              "100/1000day refill interval", "100/1000day leaky burst 100")
     with redis() as store, servers(store, 2, "--store_budget", BUDGET) as ((_, one), (_, other)):
@@ -109,7 +110,8 @@ def each_kind_of_limit_remembers():
 
 
 def the_next_outage_gives_nothing_anew():
-    """One server uses its share in the first outage, the other the rest when Redis is back. The second outage has nothing left."""
+    """One server uses its share in the first outage, the other the rest when Redis is back. The second outage has
+    nothing left."""
     with redis() as store, servers(store, 2, "--store_budget", BUDGET) as ((_, one), (_, other)):
         with outage(store, (one, other)):
             assert allowed(one, "k", "100/day", 120) == 50
@@ -121,7 +123,7 @@ def the_next_outage_gives_nothing_anew():
 
 
 def a_change_in_an_outage_gives_nothing_anew():
-    """The rate is changed on one server, again and again. Before, each change began with a full share: 90 of 15."""
+    """The rate is changed on one server repeatedly. A change must not start with a full share."""
     with redis() as store, servers(store, 1, "--store_budget", BUDGET, policy=POLICY % ("per-user", "15/day")) as ((_, one),):
         with outage(store, (one,)):
             total = 0
@@ -132,7 +134,7 @@ def a_change_in_an_outage_gives_nothing_anew():
 
 
 def other_numbers_of_servers_give_nothing_anew():
-    """Servers come between outages. Before, each number of them had shares of its own: 346 of 100."""
+    """Servers join between outages. A new number of servers must not start with full shares."""
     with redis() as store, contextlib.ExitStack() as stack:
         clients, total = [], 0
         for n in range(1, 4):
@@ -147,7 +149,7 @@ def other_numbers_of_servers_give_nothing_anew():
 
 
 def a_flapping_redis_gives_nothing_anew():
-    """It stops and goes on while requests come. What was sent to it, it takes up when it goes on."""
+    """Redis stops and continues while requests come. It processes what was sent to it when it continues."""
     limit, dice = "1000/day", random.Random(7)
     with redis() as store, servers(store, 2, "--store_budget", "50ms") as ones:
         clients, total = [client for _, client in ones], 0
@@ -171,7 +173,8 @@ def a_flapping_redis_gives_nothing_anew():
 # --- who joins -------------------------------------------------------------------------------------------------------
 
 def one_that_joins_is_counted_first():
-    """Redis stops just after a second server has come: the first may not know of it, so the second allows nothing yet."""
+    """Redis stops just after a second server has joined. The first may not know of it, so the second allows nothing
+    yet."""
     with redis() as store, contextlib.ExitStack() as stack:
         first = join(stack, store, "--store_budget", BUDGET)[1]
         settle([first], 1)
@@ -207,7 +210,7 @@ def refused(client, *words):
 
 
 def a_reset_says_that_redis_was_not_reset():
-    """This server forgets what it knows of the key, and what it was to charge. Redis keeps what it has."""
+    """This server forgets the key's usage and its deferred charges. Redis keeps its state."""
     with redis() as store, servers(store, 1, "--store_budget", BUDGET) as ((_, one),):
         assert allowed(one, "k", "10/day", 6) == 6
         with outage(store, (one,)):
@@ -233,7 +236,7 @@ def a_reset_over_http_says_so_too():
 
 
 def charges_are_bounded_by_bytes():
-    """In 64 KiB there is room for some keys. The others are counted, and a line says so."""
+    """64 KiB have room for some keys. The others are counted, and a log line says so."""
     with redis() as store, servers(store, 1, "--store_budget", BUDGET, "--deferred_memory", "64KiB") as ((server, one),):
         with outage(store, (one,)):
             assert all(answer[0] == 1 for answer in one.pipeline([("WEIR.TAKE", f"key-{i}", "10/day", "3") for i in range(2000)]))
@@ -266,7 +269,7 @@ TESTS = (what_is_used_up_stays_used_up, each_kind_of_limit_remembers, the_next_o
          a_reset_over_http_says_so_too, charges_are_bounded_by_bytes, slow_and_gone_are_two_things)
 
 if __name__ == "__main__":
-    # Each waits for its own servers most of the time.
+    # Each test mostly waits for its own servers.
     with concurrent.futures.ThreadPoolExecutor(len(TESTS)) as pool:
         begun = [(test.__name__.replace("_", " "), pool.submit(test).result) for test in TESTS]
         sys.exit(run(begun))

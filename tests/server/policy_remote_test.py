@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Policies of weir serve that an etcd or a Redis has: taken over when they change, and kept when the server is gone.
+"""Policies of weir serve in etcd or Redis: applied when they change, and kept when that server is down.
 
-    policy_far_test.py WEIR"""
+    policy_remote_test.py WEIR"""
 # Covers: src/policy/source/policy_copy.c, src/policy/source/policy_etcd.c, src/policy/source/policy_redis.c
 
 import base64
@@ -32,7 +32,7 @@ PASSWORD_IN_URL = "s3cret%2Fof%20weir"
 
 
 class Server:
-    """A program that is started, stopped and started again."""
+    """A program that can be started, stopped and started again."""
 
     process = None
 
@@ -98,7 +98,7 @@ class Etcd(Server):
 
 class Redis(Server):
     def __init__(self, folder, *options):
-        self.program_named("redis-check-rdb", "redis-tools")  # the server, under the name of one of its tools
+        self.program_named("redis-check-rdb", "redis-tools")  # the Redis server, under the name of one of its tools
         self.folder, self.options = folder, options
         self.path = os.path.join(folder, "redis")
 
@@ -179,7 +179,7 @@ def taken_over_by_two(kind):
                 far.put(one_limit(limit))
                 until(has(a, limit), "one has not got it")
                 until(has(b, limit), "the other has not got it")
-            until(lambda: a.client.info()["policy_changes"] == "3", "it counts others")  # just after it has it
+            until(lambda: a.client.info()["policy_changes"] == "3", "it counts others")  # shortly after it has it
             anew = "weir serve: the policy: per-user: keys start over, because the algorithm changed: 40/min fixed_window, before 30/s burst 5\n"
             until(lambda: a.told() == anew and b.told() == anew, "the log lines, which a thread writes")
             until(lambda: any("policy_reloaded" in line and far.shown() in line for line in a.said().splitlines()),
@@ -225,7 +225,7 @@ def gone_and_back(kind):
             far.put(one_limit("20/s"))
             until(has(one, "20/s"), "it has not got it")
             assert one.said().count("keeping the current policy") == 1, one.said()
-            far.put(one_limit("21/s"))  # by a watch that was begun after it
+            far.put(one_limit("21/s"))  # by a watch that was started after it
             until(has(one, "21/s"), "it has not got it")
 
 
@@ -249,7 +249,7 @@ def not_there_at_the_start(kind):
             far.put(one_limit("20/fortnight"))
             until(lambda: one.client.info()["policy_failures"] == "1", "nobody has counted it")
         assert os.stat(copy).st_mode & 0o777 == 0o600 and os.listdir(folder) == ["copy.yaml"]
-        with served("--policy", far.url(), "--policy_copy", copy) as one:  # what there is, is wrong
+        with served("--policy", far.url(), "--policy_copy", copy) as one:  # the current version is invalid
             assert one.client.limit() == "20/s"
             until(lambda: f"weir serve: using the last valid policy, from its copy {copy}\n" in one.said(), "it is not told")
             far.put(one_limit("30/s"))
@@ -281,7 +281,7 @@ def read_again_when_asked(kind):
 
 
 def of_any_size_up_to_a_bound(kind):
-    """As much as etcd takes; Redis takes more than a policy may have."""
+    """As much as etcd accepts. Redis accepts more than a policy may have."""
     with server(kind) as far:
         far.put(one_limit("10/s") + "#" * 1_400_000)
         with served("--policy", far.url()) as one:
@@ -327,7 +327,7 @@ def etcd_with_users():
                 log_in()
                 far.put(one_limit(f"{number}/s"))
                 until(has(one, f"{number}/s"), "it has not got it")
-            far.stop()  # tokens are those of one life of the server
+            far.stop()  # tokens are valid until etcd restarts
             until(lambda: "keeping the current policy" in one.said(), "it has not noticed")
             far.token = None
             far.process = None
@@ -349,7 +349,7 @@ def suppressed(call, *words, **more):
 
 
 class Certificates:
-    """Of an authority, of a server and of a client."""
+    """Certificates of an authority, a server and a client."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -406,7 +406,7 @@ def etcd_members_in_turn():
 
 def redis_that_notifies():
     channel = "__keyspace@3__:weir:policy"
-    with server(Redis, "--notify-keyspace-events", "Kl") as far:  # of lists alone
+    with server(Redis, "--notify-keyspace-events", "Kl") as far:  # of lists only
         def listeners():
             return far.ask("PUBSUB", "NUMSUB", channel)[1]
 
@@ -440,7 +440,7 @@ def redis_with_users():
         told = start_fails("--policy", far.url("stranger:any@"))
         assert "it replied: NOPERM" in told, told
         with served("--policy", far.url(f"weir:{PASSWORD_IN_URL}@")) as one:
-            far.put(one_limit("20/s"))  # it may not read the settings of Redis, nor subscribe
+            far.put(one_limit("20/s"))  # it may neither read the settings of Redis nor subscribe
             until(has(one, "20/s"), "it has not got it")
             shown = one.client.ask("CONFIG", "GET", "policy")["policy"]
             assert shown == f"redis+unix://weir:***@{far.path}?policy_key=weir%3Apolicy", shown
@@ -499,7 +499,7 @@ class Sentinel(Server):
 
 
 def survives_kill(action):
-    """What it returns, or None: a sentinel that changes what a Redis is closes the connections of all its clients."""
+    """Returns the action's result, or None: a sentinel that changes the role of a Redis closes all its connections."""
     with contextlib.suppress(OSError, AssertionError):
         return action()
     return None
@@ -540,7 +540,7 @@ def name_of(test):
 
 
 def main():
-    """They wait for servers most of the time, so they do it together."""
+    """Runs the tests in parallel, because they mostly wait for servers."""
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as crew:
         named = [(name_of(test), crew.submit(test)) for test in TESTS]  # the longest first
         named += [(f"{name_of(test)}: {kind.__name__}", crew.submit(test, kind)) for test in BOTH for kind in (Etcd, Redis)]

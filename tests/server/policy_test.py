@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Policies of weir serve: decided by attributes, and changed while it runs, in every way that files are changed.
+"""Policies of weir serve: decisions by attributes, and changes while it runs, in every way that files are changed.
 
     policy_test.py WEIR"""
 # Covers: src/policy/source/policy_identity.c, src/policy/source/policy_source.c, src/policy/source/policy_text.c,
@@ -73,7 +73,7 @@ def replace(path, text):
 
 @contextlib.contextmanager
 def serving(text, name="policy.yaml", option="--policy", **more):
-    """A server with a policy in a directory of its own: the server, a client of RESP3, and the path of the file."""
+    """A server with a policy in its own directory: the server, a RESP3 client, and the path of the file."""
     with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
         path = os.path.join(folder, name)
         write(path, text)
@@ -112,7 +112,7 @@ def the_example_decides():
         assert answer["decided_by"] == "per-client", answer
         order = ("WEIR.CHECK", "api_key", "k", "method", "POST", "path", "/v1//orders/%37", "items", 50)
         assert client.ask(*order)["decided_by"] == "orders-writes"
-        assert client.ask(*order)["delay"] > 0  # what the first 50 take
+        assert client.ask(*order)["delay"] > 0  # after the first 50
         assert client.ask(*order[:-1], 100)["allowed"] is False
 
 
@@ -200,7 +200,7 @@ def keys_are_given_as_they_are_shown():
         assert client.ask("WEIR.ALL", "192.0.2.1", "@client", 1, "ip=192.0.2.2", "@client", 1, "Shop", "@host", 1)["remaining"] == 92
         assert client.ask("WEIR.TAKE", "192.0.2.1", "@client", 1, "WAIT", 60000)["remaining"] == 91
         assert client.ask("WEIR.HOLD", "i", "ip=192.0.2.1", "@client", 2, 60000)["remaining"] == 89
-        assert client.ask("WEIR.HOLD", "i", "192.0.2.1", "@client", 2, 60000)["remaining"] == 89  # the same one
+        assert client.ask("WEIR.HOLD", "i", "192.0.2.1", "@client", 2, 60000)["remaining"] == 89  # the same hold
         assert client.ask("WEIR.SETTLE", "i", 1)["remaining"] == 90
         assert client.ask("WEIR.REFUND", "192.0.2.1", "@client", 1)["remaining"] == 91
         assert [client.ask("WEIR.RESET", "192.0.2.1", "@client") for _ in range(2)] == [1, 0]
@@ -208,7 +208,7 @@ def keys_are_given_as_they_are_shown():
 
 
 def keys_of_a_pipeline_do_not_meet():
-    """Keys that are written anew stay until their group is decided, also if they fill the room for them."""
+    """Rewritten keys stay valid until their group is decided, even if they fill their buffer."""
     with serving(KEYED) as (_, client, _path):
         keys = [f"192.0.2.{i % 50}" for i in range(200)]
         client.socket.sendall(b"".join(bulks("WEIR.TAKE", key, "@client") for key in keys))
@@ -222,7 +222,7 @@ def keys_of_a_pipeline_do_not_meet():
 
 
 def named_limits_answer_for_themselves():
-    """Whatever their mode is."""
+    """In any mode."""
     with serving(KEYED.replace("mode: shadow", "mode: off")) as (_, client, _path):
         assert client.ask("WEIR.TAKE", "user=a path=/", "@route", 100)["remaining"] == 0
         assert client.ask("WEIR.TAKE", "user=a path=/", "@route")["allowed"] is False
@@ -230,7 +230,7 @@ def named_limits_answer_for_themselves():
 
 
 def named_limits_are_waited_for():
-    """Also while they change: by the limit as it is then."""
+    """Also while the limit changes: the current limit counts."""
     with serving(one_limit("1/day burst 2")) as (server, client, path):
         waits = ("WEIR.TAKE", "a", "@per-user", 1, "WAIT", 86400000)
         assert client.ask(*waits)["remaining"] == 1
@@ -256,7 +256,7 @@ def named_limits_are_held():
     with serving(one_limit("100/day")) as (_, client, path):
         hold = ("WEIR.HOLD", "i", "a", "@per-user", 10, 60000)
         assert client.ask(*hold)["remaining"] == 90
-        assert client.ask(*hold)["remaining"] == 90  # the same one
+        assert client.ask(*hold)["remaining"] == 90  # the same hold
         assert client.refusal("WEIR.HOLD", "i", "a", "100/day", 10, 60000).startswith("HELDOTHER "), "another limit"
         assert client.ask("WEIR.CHECK", "user", "a")["remaining"] == 89
         replace(path, one_limit("100/day burst 105"))
@@ -282,7 +282,7 @@ def one_limit_changes_by_call():
         assert row["changed"] == "here" and row["changed_by"] == "127.0.0.1" and abs(row["changed_at"] - time.time()) < 3600, row
         assert client.ask("WEIR.EXPLAIN", "user", "a") == [
             f"per-user: applies: 10/day, changed to 6/day by 127.0.0.1 at {at}, key user=a"]
-        assert client.ask("WEIR.CHANGE", "per-user", "6/day", "HERE") == "OK"  # without a store this is all there is
+        assert client.ask("WEIR.CHANGE", "per-user", "6/day", "HERE") == "OK"  # without a store, changes are local anyway
         assert "HERE" in client.refusal("WEIR.CHANGE", "per-user", "6/day", "THERE")
         assert "no limit" in client.refusal("WEIR.CHANGE", "other", "5/day")
         assert "no limit" in client.refusal("WEIR.CHANGE", 64 * "x", "5/day")
@@ -321,7 +321,8 @@ def many_limits_are_listed_in_parts():
 
 
 def inline_limits_do_not_evict_keys_of_the_policy():
-    """Keys of an inline limit of 16 years, twenty times as many as the table is for, in each way to state one."""
+    """Twenty times as many keys of a 16-year inline limit as the table is sized for, by each command with inline
+    limits."""
     limits = {"bucket": "5/hour", "leaky": "5/hour leaky burst 5", "window": "5/day fixed_window", "counter": "5/hour sliding_counter",
               "log": "5/hour sliding_log"}
     policy = "keys: 1000\nlimits:\n" + "".join(f"  - name: {name}\n    key: [user]\n    limit: {limit}\n" for name, limit in limits.items())
@@ -432,7 +433,7 @@ def every_habit_of_editors():
 
 
 def a_configmap():
-    """Links as Kubernetes makes them, swapped as it does."""
+    """With links as Kubernetes makes and swaps them."""
     with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
         def publish(version, text):
             os.mkdir(os.path.join(folder, f"..{version}"))
@@ -493,7 +494,7 @@ def links_of_a_directory():
 
 
 def where_nothing_can_be_watched():
-    """All directories that could tell of the next version are gone when it comes."""
+    """All directories that could report the next version are gone when it comes."""
     with tempfile.TemporaryDirectory(prefix="weir-policy-") as folder:
         above = os.path.join(folder, "a")
         path = os.path.join(above, "b", "policy.yaml")
@@ -524,7 +525,7 @@ def files_that_a_policy_names():
 
 
 def by_signal_and_by_command():
-    """Also where nothing has changed: then nothing does."""
+    """Also without a change: then nothing happens."""
     with serving(one_limit("10/day")) as (server, client, path):
         ticket = client.ask("WEIR.RELOAD")
         until(lambda: int(client.info()["policy_reloads"]) >= ticket, "WEIR.RELOAD")
@@ -648,7 +649,7 @@ def logs_that_do_not_fit_the_arena_are_told():
         replace(path, "keys: 20000\narena: 1MiB\n" + one_limit("50/hour"))
         until(lambda: client.limit() == "50/hour", "a version that fits")
         assert server.said().count("warning: ") == 2, server.said()
-    with serving("keys: 20000\n" + text, option="--config") as (server, client, _):  # by itself it is large enough
+    with serving("keys: 20000\n" + text, option="--config") as (server, client, _):  # the default is large enough
         needed = int(client.info()["arena_bytes"])
         assert 20000 * 975 <= needed < 20000 * 1100 and "warning" not in server.said(), (needed, server.said())
         assert client.ask("CONFIG", "GET", "arena") == {"arena": str(needed)}
@@ -673,7 +674,7 @@ def check_config_checks_both():
             done = check(text)
             assert done.returncode == 1, done
             assert done.stderr == f"{path}:1:1: no limits found; for a policy without limits, write limits: []\n", done
-        # What serve would refuse is refused here, and all of it.
+        # check-config rejects everything that serve would reject.
         beyond = "".join(f"  - {{name: l{i}, limit: {limit}}}\n" for i, limit in
                          enumerate(("1/10000day", "18446744073709551615/s", "4294967295/s fixed_window")))
         done = check("limits:\n" + beyond)
@@ -763,9 +764,9 @@ def who_starts_anew_in_a_file_is_said():
 # --- under load ---------------------------------------------------------------------------------------------------
 
 
-# What an answer of each version says of a request that meets all its limits: limit, limits, decided_by. Limits are added,
-# removed and changed together; `quiet` is in shadow, and only of the first version it may deny. All are windows: what is
-# left of one is its number less what was used, whatever the number was before.
+# What a reply of each version says about a request that all its limits match: limit, limits, decided_by. Limits are
+# added, removed and changed together. `quiet` is in shadow, and only in the first version it may deny. All are windows:
+# remaining is the limit minus the usage, whatever the limit was before.
 VERSIONS = (
     ((1000001, 2, "per-user"), (("per-user", "user", "1000001/s"), ("quiet", "extra", "1/day", "shadow"))),
     ((1000002, 3, "wide"), (("per-user", "user", "20000000/s"), ("wide", "extra", "1000002/s"),
@@ -783,7 +784,7 @@ def version(number):
 
 
 class Asking(threading.Thread):
-    """Asks without a pause, and keeps every answer that belongs to no version."""
+    """Sends requests without a pause, and keeps every reply that belongs to no version."""
 
     def __init__(self, server, number):
         super().__init__()
@@ -806,7 +807,7 @@ class Asking(threading.Thread):
         self.asked += 1
         seen = answer["limit"], answer["limits"], answer["decided_by"]
         self.seen.add(seen)
-        # Only that one has a limit in shadow which denies.
+        # Only that version has a limit in shadow that denies.
         may_deny = seen == VERSIONS[0][0]
         if (seen not in (told for told, _ in VERSIONS) or not answer["allowed"] or answer["remaining"] > answer["limit"]
                 or answer["shadow_denied"] > may_deny):

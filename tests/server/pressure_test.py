@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""weir serve when it is pushed: many connections, long pipelines, clients that do not read, rubbish, no descriptors left,
-and ends in the midst of work. Nothing here is judged by how long it takes.
+"""weir serve under pressure: many connections, long pipelines, clients that do not read, garbage, no free descriptors,
+and shutdowns under load. No result depends on how long anything takes.
 
     pressure_test.py WEIR plain|sanitized|thread [TEST...]
 
-Memory is measured in plain builds alone: sanitizers keep their own beside. The thread sanitizer swaps 16 bytes in two
-steps under a lock, between which a process can be killed: there nothing is."""
+Memory is measured in plain builds only, because sanitizers use memory of their own. No server is killed under the
+thread sanitizer: it swaps 16 bytes in two steps under a lock, and a process could be killed in between."""
 # Covers: src/server/output.c
 
 import contextlib
@@ -22,7 +22,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
-os.environ["WEIR_CORE_DUMPS"] = "true"  # or only root could count descriptors of a server
+os.environ["WEIR_CORE_DUMPS"] = "true"  # otherwise only root could count the server's descriptors
 
 from daemon import TIMEOUT_S, Daemon, bulks, connect_to, daemon, expect, receive, receive_all, run  # noqa: E402
 from redis_server import redis  # noqa: E402
@@ -32,7 +32,7 @@ WEIR, IS_PLAIN, HAS_TRUE_SWAPS = sys.argv[1], sys.argv[2] == "plain", sys.argv[2
 PONG = b"+PONG\r\n"
 IDLE, IDLE_BYTES_MOST = 10000, 8192
 PIPELINED = 100000
-DEBRIS = 40  # descriptors that a server needs beside those of connections, at most
+DEBRIS = 40  # descriptors that a server needs besides connections, at most
 LAST_S = 86400
 
 
@@ -41,7 +41,7 @@ def integers(*numbers):
 
 
 def allow_descriptors(n):
-    """As many as this, or as many as may be had."""
+    """Raises the limit to n, or as far as allowed."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     n = n if most == resource.RLIM_INFINITY else min(n, most)
     resource.setrlimit(resource.RLIMIT_NOFILE, (n, most))
@@ -63,7 +63,7 @@ def send_all(client, requests):
 # --- many and much ----------------------------------------------------------------------------------------------------
 
 def kernel_kib():
-    """What the kernel keeps in all for sockets and the like, as far as it tells."""
+    """What the kernel reports as its memory for sockets and the like."""
     with open("/proc/meminfo", encoding="ascii") as lines:
         return sum(int(line.split()[1]) for line in lines if line.startswith(("Slab:", "Percpu:")))
 
@@ -81,7 +81,7 @@ def idle_connections_cost_little():
                 clients.append(one.connect(by_path=True))
                 if len(clients) % 500 == 0:  # no more than the backlog holds
                     expect(clients[-1], bulks("PING"), PONG)
-            for client in clients:  # each has been served, and nothing is left of that
+            for client in clients:  # each has been served, and no memory of that remains
                 client.sendall(bulks("CL.THROTTLE", "all", 0, 1, LAST_S))
             for client in clients:
                 assert receive(client, 4) == b"*5\r\n"
@@ -135,7 +135,7 @@ def requests_may_be_cut_anywhere():
 # --- clients that misbehave -------------------------------------------------------------------------------------------
 
 def receive_of(one, request):
-    """The whole answer to one request."""
+    """The complete reply to one request."""
     with one.connect() as client:
         client.sendall(request + bulks("QUIT"))
         answer = receive_all(client)
@@ -148,7 +148,7 @@ def descriptors_of(one):
 
 
 def who_does_not_read_is_cut_off_alone():
-    """The server sleeps until the kernel has taken requests whose answers are more than any socket holds."""
+    """The server is stopped until the kernel has accepted requests with more replies than a socket holds."""
     with daemon(WEIR, "--workers", "1", "--keys", "1000", "--output", "1MiB", "--stall", "100ms") as one, \
             one.connect() as other:
         expect(other, bulks("PING"), PONG)
@@ -167,7 +167,7 @@ def who_does_not_read_is_cut_off_alone():
 
 
 def who_reads_late_gets_all():
-    """More answers than may wait, to one who sends all it has to say first and only then reads."""
+    """More replies than may be pending, to a client that first sends everything and only then reads."""
     with daemon(WEIR, "--workers", "1", "--keys", "1000", "--output", "1MiB") as one, one.connect() as client:
         n, line = 20000, b"+PONG\r\n"
         answer = receive_of(one, bulks("COMMAND", "DOCS"))
@@ -179,7 +179,7 @@ def who_reads_late_gets_all():
 
 
 def requests_that_are_too_large_are_told():
-    """Each argument is one that may be; together they are larger than a request may be."""
+    """Each argument is allowed, but together they exceed the size of a request."""
     with daemon(WEIR, "--workers", "1", "--keys", "1000") as one, one.connect() as client:
         client.sendall(bulks("PING"))
         assert receive(client, len(PONG)) == PONG
@@ -191,7 +191,7 @@ def requests_that_are_too_large_are_told():
 
 
 def abandoned_connections_go():
-    """Half a request and gone; gone with answers on their way; half closed, and still owed answers."""
+    """Clients leave with half a request; with replies pending; half closed, with replies pending."""
     with daemon(WEIR, "--workers", "1", "--keys", "1000") as one, one.connect() as stays:
         expect(stays, bulks("PING"), PONG)
         before = descriptors_of(one)
@@ -201,7 +201,7 @@ def abandoned_connections_go():
                 client.sendall(bulks("ECHO", "x" * 100)[:-50])
             elif i % 3 == 1:
                 client.sendall(bulks("HELP") * 200)
-                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # a reset, not an end
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # close with a reset
             else:
                 client.sendall(bulks("ECHO", "x" * 1000) * 300)
                 client.shutdown(socket.SHUT_WR)
@@ -230,7 +230,7 @@ def it_takes_what_descriptors_it_may():
 
 def without_descriptors_it_goes_on():
     with daemon(WEIR, "--workers", "1", "--keys", "1000", preexec_fn=few_descriptors) as one:
-        clients = [one.connect(by_path=i % 2 == 0) for i in range(90)]  # the kernel takes them all, the server cannot
+        clients = [one.connect(by_path=i % 2 == 0) for i in range(90)]  # the kernel accepts them all, the server cannot
         try:
             for client in clients:
                 client.sendall(bulks("PING"))
@@ -243,7 +243,7 @@ def without_descriptors_it_goes_on():
             for client in served:
                 client.close()
             others = [client for client in clients if client not in served]
-            for client in others:  # they have their turn as soon as others are gone
+            for client in others:  # served as soon as others have left
                 assert receive(client, len(PONG)) == PONG, "who waited is not served"
         finally:
             for client in clients:
@@ -254,7 +254,7 @@ def without_descriptors_it_goes_on():
 
 
 def receive_some(clients, least):
-    """Those that are answered: at least so many, and until no other has been for a while."""
+    """The clients that get a reply: at least `least`, and until no other gets one for a while."""
     served = []
     with selectors.DefaultSelector() as watch:
         for client in clients:
@@ -274,7 +274,7 @@ def receive_some(clients, least):
 # --- ends -------------------------------------------------------------------------------------------------------------
 
 def sigterm_answers_all_that_was_received():
-    """Everything is in the server's sockets before it is told to end: it sleeps meanwhile."""
+    """The server is stopped while everything is sent, so all of it is in its sockets when it gets the signal."""
     sizes = [1, 10, 100, 1000, 3000]
     with daemon(WEIR, "--workers", "2", "--keys", "1000") as one:
         clients = [one.connect(by_path=i % 2 == 0) for i in range(10)]
@@ -285,7 +285,7 @@ def sigterm_answers_all_that_was_received():
         for i, client in enumerate(clients):
             request = bulks("WEIR.TAKE", i, "100000/1000day")
             client.setblocking(False)
-            sent.append(client.send(request * sizes[i // 2]) // len(request))  # whole ones that the kernel has taken
+            sent.append(client.send(request * sizes[i // 2]) // len(request))  # complete requests that the kernel accepted
             client.settimeout(TIMEOUT_S)
         os.kill(one.process.pid, signal.SIGTERM)
         os.kill(one.process.pid, signal.SIGCONT)
@@ -300,7 +300,7 @@ def sigterm_answers_all_that_was_received():
 
 
 class Load(threading.Thread):
-    """Asks for keys, round after round, until the connection is lost; counts what was allowed of each."""
+    """Takes from keys, round after round, until the connection is lost. Counts what was allowed for each."""
 
     def __init__(self, where, keys, limit):
         super().__init__()
@@ -321,8 +321,8 @@ class Load(threading.Thread):
 
 
 def killed_servers_admit_no_more_than_the_limit():
-    """Three servers, one after the other on one file, two of which are killed while they are asked by several clients.
-    Nobody gets more than the limit; and by what was lost on its way to clients, and no more, is it less."""
+    """Three servers, one after the other on one table file. Two of them are killed while several clients send requests.
+    No key gets more than its limit, and less only by replies that were lost."""
     keys, limit, clients = 50, 2000, 4
     with tempfile.TemporaryDirectory(prefix="weir-serve-") as folder:
         one = Daemon(WEIR, folder, ["--keys", "10000", "--file", os.path.join(folder, "table")])
@@ -342,7 +342,7 @@ def killed_servers_admit_no_more_than_the_limit():
                     load.join(TIMEOUT_S)
                     assert not load.is_alive()
                     allowed = [a + b for a, b in zip(allowed, load.allowed)]
-                lost += 0 if last else clients  # at most one answer a key, of each client
+                lost += 0 if last else clients  # at most one reply per key and client
                 assert sum(allowed) > before
         finally:
             one.close()
@@ -350,7 +350,7 @@ def killed_servers_admit_no_more_than_the_limit():
         return f"{keys} keys of {limit}: {min(allowed)} to {max(allowed)} told to clients"
 
 
-# --- rubbish ----------------------------------------------------------------------------------------------------------
+# --- garbage ----------------------------------------------------------------------------------------------------------
 
 ECHO = bulks("ECHO", "heron")
 RUBBISH = [
@@ -363,12 +363,12 @@ RUBBISH = [
     bulks("nonsense", *"abcdefghijklmnopqrstuvwxyz" * 2), bulks("ECHO"), bulks("ECHO", 1, 2), bulks(""), bulks("", ""),
     bulks("nonsense", b"a\r\nb"), bulks(b"a\r\nb"), bulks("nonsense", "x" * 120, "y" * 20, "z"), b"Host: here\r\n",
     b"POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
-    b"\x16\x03\x01\x02\x01\x01\xfc\x03\x03" + bytes(range(1, 256)) + b"\r\n",  # no NUL: Redis 7.0 waits for ever at one
+    b"\x16\x03\x01\x02\x01\x01\xfc\x03\x03" + bytes(range(1, 256)) + b"\r\n",  # no NUL: Redis 7.0 waits forever at one
 ]
 
 
 def said_to(path, text):
-    """All that is answered, and whether the server hung up before it came to what is asked last."""
+    """The replies, and whether the server disconnected before the last request."""
     with connect_to(path) as client:
         sender = threading.Thread(target=send_all, args=(client, text + b"\r\n" + bulks("ECHO", "the end")))
         sender.start()
@@ -429,7 +429,7 @@ def victim_gets(client, limit, most):
 
 
 def strangers_wash_out_no_limit():
-    """Of every algorithm, in a table and an arena that are too small for all keys."""
+    """For every algorithm, with a table and an arena that are too small for all keys."""
     for arena in ("64KiB", "1MiB"):
         with tempfile.TemporaryDirectory() as folder:
             policy = os.path.join(folder, "policy.yaml")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A real Prometheus with the configuration of deploy/prometheus, its rules, and the dashboard of deploy/grafana, against servers
-that run.
+"""A real Prometheus with the configuration and rules of deploy/prometheus, and the dashboard of deploy/grafana, with
+running servers.
 
     prometheus_test.py WEIR ROOT"""
 
@@ -66,7 +66,7 @@ def port_of(one):
 
 @contextlib.contextmanager
 def serving():
-    """A server with a policy and a Redis, that has been asked: 5 times, of which 3 were allowed."""
+    """A server with a policy and a Redis after 5 requests, of which 3 were allowed."""
     with tempfile.TemporaryDirectory(prefix="weir-prometheus-") as folder, redis() as server:
         path = os.path.join(folder, "policy.yaml")
         with open(path, "w", encoding="utf-8") as file:
@@ -82,7 +82,7 @@ def serving():
 
 @contextlib.contextmanager
 def relay(port):
-    """The port of one that passes on what a server answers to who accepts text, and notes the types."""
+    """The port of a relay that asks the server for the text format and records the types."""
     types = set()
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -134,7 +134,7 @@ class Prometheus:
 
 @contextlib.contextmanager
 def prometheus(targets):
-    """One with the example's configuration, but for whom it scrapes, and how often."""
+    """A Prometheus with the example's configuration, except for its targets and the interval."""
     assert shutil.which("prometheus"), "no prometheus: install it"
     config = changed(read(CONFIG), ('["127.0.0.1:8080"]', json.dumps(targets)), ("scrape_interval: 5s", "scrape_interval: 1s"),
                      ("evaluation_interval: 5s", "evaluation_interval: 1s"))
@@ -198,7 +198,7 @@ def expected(instance):
 
 
 def it_is_scraped_and_asked():
-    """By Prometheus as it asks, which is for OpenMetrics, and by one that takes text."""
+    """Prometheus scrapes OpenMetrics by default, and text through the relay."""
     with serving() as one, relay(port_of(one)) as (port, types), \
             prometheus([f"127.0.0.1:{port_of(one)}", f"127.0.0.1:{port}"]) as server:
         until(lambda: server.value('count(up{job="weir"} == 1)') == 2, "both were scraped")
@@ -206,7 +206,7 @@ def it_is_scraped_and_asked():
             for expression, value in expected(instance).items():
                 until(lambda: server.value(expression) == value, f"{expression} is {value}, not {server.value(expression)}")
         assert all(kind.startswith("text/plain; version=0.0.4") for kind in types) and types, types
-        # The text calls it rate_limiter_delay_seconds_total, and tells no units.
+        # The text format calls it rate_limiter_delay_seconds_total, and has no units.
         known = server.ask("/api/v1/metadata", metric="rate_limiter_delay_seconds")
         assert [row["unit"] for row in known["rate_limiter_delay_seconds"]] == ["seconds"], known
         rules = [rule for group in server.ask("/api/v1/rules")["groups"] for rule in group["rules"]]
@@ -243,7 +243,7 @@ def expressions():
 
 
 def dashboard_is_of_what_there_is(server, page):
-    """Each expression is one of Prometheus, of metrics and labels that the page has."""
+    """Each expression is valid, and uses metrics and labels of the page."""
     labels = {}
     for name, pairs in page.samples:
         labels.setdefault(name, set()).update(label for label, _ in pairs)

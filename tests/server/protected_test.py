@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Other processes of the same user cannot look into weir serve, and it starts no program with more privileges than its own.
+"""Other processes of the same user cannot inspect weir serve, and it starts no program with more privileges.
 
     protected_test.py WEIR"""
 
@@ -28,7 +28,7 @@ def status_of(pid, name):
 
 @contextlib.contextmanager
 def server(*options):
-    """By a user without privileges, with a table in a file, which is named through /proc/self."""
+    """Runs as an unprivileged user, with a table in a file that is named through /proc/self."""
     with tempfile.TemporaryDirectory(prefix="weir-protected-") as folder:
         program = os.path.join(folder, "weir")
         shutil.copy(WEIR, program)
@@ -52,7 +52,7 @@ def server(*options):
 
 
 def can_be_looked_into(pid):
-    """The kernel gives what is in /proc to root when a process may not be dumped."""
+    """The kernel gives /proc/PID to root if a process is not dumpable."""
     return os.stat(f"/proc/{pid}/fd").st_uid == USER
 
 

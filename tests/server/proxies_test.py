@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The configurations under examples/ for nginx, Caddy and HAProxy, run by those programs as Debian has them, before a
-service that records what reaches it.
+"""The configurations in examples/ for nginx, Caddy and HAProxy, run by Debian's versions, in front of a service that
+records its requests.
 
     proxies_test.py WEIR EXAMPLES
 
-Each file is used as it is, but that ports become free ones and that Weir is waited for longer: the machine of a test may
-be busy."""
+Each file is used as it is, except for free ports and a longer timeout for Weir, because the test machine may be
+busy."""
 
 import contextlib
 import http.server
@@ -27,16 +27,16 @@ from daemon import TIMEOUT_S, Daemon, run
 from visitor import changed, check_smooth, check_told, clients, crowd, free_port, visit
 
 WEIR, EXAMPLES = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-BALANCER = "127.0.0.2"  # stands for one of 10.0.0.0/8: a proxy before the proxy
+BALANCER = "127.0.0.2"  # stands for an address of 10.0.0.0/8: a load balancer in front of the proxy
 
 UNLIMITED = "    overrides:\n      - when: {path: /unlimited}\n        mode: off\n"
-AS_IT_IS = "as it is"  # instead of changes: with the times that the file has
+AS_IT_IS = "as it is"  # instead of changes: with the timeouts of the file
 
 
 # --- a service --------------------------------------------------------------------------------------------------------
 
 class Service(http.server.ThreadingHTTPServer):
-    """Answers everything with 200, but /forbidden with 403, and keeps (method, target, headers) of it."""
+    """Replies 200 to everything, 403 to /forbidden, and records (method, target, headers)."""
 
     daemon_threads = True
 
@@ -46,12 +46,12 @@ class Service(http.server.ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
     def handle_error(self, request, client_address):
-        """Proxies close connections as they like."""
+        """Proxies may close connections at any time."""
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    wbufsize = -1  # an answer is one write
+    wbufsize = -1  # a response is one write
 
     def answer(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -71,7 +71,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 # --- proxies ----------------------------------------------------------------------------------------------------------
 
 class Stage:
-    """Weir, a service, and a proxy between that and clients, all in one folder."""
+    """Weir, a service, and a proxy in front of it, all in one folder."""
 
     def __init__(self, folder, configure, changes=(), users="", policy=None):
         self.folder, self.port, self.service = folder, free_port(), Service()
@@ -96,7 +96,7 @@ class Stage:
         return self.path(name)
 
     def take(self, name, *changes):
-        """A file of the examples, with the ports of this stage."""
+        """Copies a file of the examples, with the ports of this stage."""
         with open(os.path.join(EXAMPLES, name), encoding="utf-8") as file:
             text = re.sub(r":(8080|8000|3000)\b", lambda found: f":{self.ports[found[1]]}", file.read())
         return self.put(os.path.basename(name), changed(text, *changes))
@@ -146,14 +146,14 @@ class Stage:
 
 
 def patient(changes):
-    """The changes, and that Weir is waited for longer."""
+    """The changes, and a longer timeout for Weir."""
     if AS_IT_IS in changes:
         return [change for change in changes if change != AS_IT_IS]
     return [("250ms", "30s"), ("500ms", "30s"), *changes]
 
 
 def nginx(stage, *changes):
-    """nginx must write nowhere but here, and stay in the foreground, where its process is known."""
+    """nginx must write only here, and stay in the foreground, so that its process is known."""
     places = "".join(f"{name}_temp_path {stage.path(name)};\n" for name in
                      ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     path = stage.take("nginx/nginx.conf", ("http {\n", f"http {{\naccess_log off;\n{places}"),
@@ -193,10 +193,10 @@ def staged(configure, *changes, users="", policy=None):
             stage.close()
 
 
-# --- what holds with each ---------------------------------------------------------------------------------------------
+# --- checks for each proxy --------------------------------------------------------------------------------------------
 
 def clients_are_limited(stage):
-    """So many reach the service, and one more is told when to come back."""
+    """The limit's number of requests reach the service; the next one gets a 429 with Retry-After."""
     client = next(clients)
     for remaining in range(19, -1, -1):
         status, headers, body = stage.ask(client, target=f"/page?n={remaining}")
@@ -212,7 +212,7 @@ def clients_are_limited(stage):
 
 
 def nothing_that_a_client_says_helps(stage):
-    """Not another address, method or path, nor what /v1/authorize is asked with."""
+    """No other address, method, path or parameter of /v1/authorize helps a client."""
     client = next(clients)
     for i in range(20):
         assert stage.ask(client)[0] == 200
@@ -239,7 +239,7 @@ def what_a_request_is_cannot_be_spoofed(stage):
 
 
 def templates_are_passed_on(configure):
-    """Of nginx the client gets the problem instead: auth_request drops bodies."""
+    """With nginx the client gets the problem instead, because auth_request drops bodies."""
     with tempfile.TemporaryDirectory(prefix="weir-proxies-") as folder:
         path = os.path.join(folder, "denial.json")
         with open(path, "w", encoding="ascii") as file:
@@ -265,12 +265,12 @@ def keys_are_limited(stage):
     status, _, _ = stage.ask(next(clients), headers=[("X-Api-Key", "first"), ("X-Api-Key", "third")])
     assert status != 200, "the first key is used up"
     status, _, _ = stage.ask(next(clients), headers=[("X-Api-Key", "third"), ("X-Api-Key", "first")])
-    # One of them counts, and then the service gets that one alone; or the request is refused.
+    # Either one header counts, and the service gets only that one, or the request is rejected.
     assert status != 200 or stage.service.seen[-1][2].get_all("X-Api-Key") == ["third"], stage.service.seen[-1]
 
 
 def chains_lead_to_the_client(stage):
-    """Who comes through a balancer that is known is known by the address that this one tells."""
+    """Behind a trusted load balancer, the client is the address that the balancer states."""
     for i in range(20):
         line = ["203.0.113.9", f"198.51.100.{i}, 203.0.113.9", "203.0.113.9:4711"][i % 3]
         assert stage.ask(BALANCER, headers=[("X-Forwarded-For", line)])[0] == 200, line
@@ -294,7 +294,7 @@ def what_no_limit_applies_to_reaches_the_service(stage):
 
 
 def what_is_exempt_is_what_the_service_sees(stage):
-    """Who writes the path of something else so that it seems to be exempt is limited, or gets only what is exempt."""
+    """A path that is written to look exempt is limited, or leads only to what is exempt."""
     client = next(clients)
     for _ in range(22):
         reaches_the_service(stage, client, "/health")
@@ -314,7 +314,7 @@ def what_the_service_refuses_is_its_own(stage):
 
 
 def large_requests_are_answered(stage):
-    """Headers that Weir would not take do no harm: it gets none of them, or says so."""
+    """Headers beyond Weir's limits do no harm: the proxy does not forward them, or Weir reports an error."""
     headers = [(f"X-Many-{i}", "v" * 60) for i in range(70)]
     assert stage.ask(next(clients), headers=headers)[0] in (200, 431)
     assert stage.ask(next(clients), headers=[("Cookie", "c" * 7000)])[0] == 200
@@ -325,7 +325,7 @@ def large_requests_are_answered(stage):
 
 
 def browsers_of_visitors_are_limited_like_others(stage):
-    """A proxy forwards what a browser says of the page, and of the name of the site, to /v1/authorize."""
+    """A proxy forwards the browser's Host and Sec-Fetch headers to /v1/authorize."""
     client = next(clients)
     for i in range(20):
         headers = [("Origin", "https://other.example"), ("Sec-Fetch-Site", ("cross-site", "same-site")[i % 2]), ("Sec-Fetch-Mode", "cors")]
@@ -339,7 +339,7 @@ CHECKS = [clients_are_limited, browsers_of_visitors_are_limited_like_others, not
 
 
 def without_weir(stage, status, opened, *open_changes):
-    """Nobody gets in; or, as the comments of the configuration say how, everybody."""
+    """Without Weir all requests are denied, or allowed with the change that the configuration's comments describe."""
     assert stage.weir.end() == 0
     before = len(stage.service.seen)
     got = stage.ask(next(clients))[0]
@@ -356,7 +356,7 @@ def without_weir(stage, status, opened, *open_changes):
 
 
 def still_limits(stage):
-    """What lets everybody in without Weir does not do so with it."""
+    """The change that fails open does not allow everything while Weir runs."""
     stage.weir.start()
     end = time.monotonic() + TIMEOUT_S
     while "ratelimit" not in stage.ask(next(clients))[1]:
@@ -376,7 +376,7 @@ WITHOUT = {
 
 
 def stopped(configure):
-    """Who waits for a Weir that does not answer is told so, or gets in, as if there were none."""
+    """If Weir does not respond, the proxy acts as if Weir were down."""
     status, *open_changes = STOPPED[configure]
     with staged(configure, AS_IT_IS) as stage:
         stage.weir.process.send_signal(signal.SIGSTOP)
@@ -417,7 +417,7 @@ def works(configure):
 
 
 def works_in_short():
-    """Who is let in is not told of its limits: all else is the same."""
+    """Allowed clients do not see RateLimit headers; everything else is the same."""
     checks = [check for check in CHECKS
               if check not in (clients_are_limited, what_is_exempt_is_what_the_service_sees)]
     with staged(caddy_in_short) as stage:
@@ -426,7 +426,7 @@ def works_in_short():
 
 
 def refuses_by_itself():
-    """A 403 that is nginx's own is no denial of Weir's."""
+    """A 403 of nginx itself is not a denial by Weir."""
     with staged(nginx, ("            auth_request /weir;\n", "            deny 127.9.9.9;\n            auth_request /weir;\n")) as stage:
         status, headers, _ = stage.ask("127.9.9.9")
         assert status == 403 and "retry-after" not in headers, (status, headers)
@@ -435,13 +435,13 @@ def refuses_by_itself():
 
 TOKEN = "a-token-of-a-test"
 def connections_to_weir(stage):
-    """Besides the one that asks."""
+    """Connections without the one of this request."""
     with urllib.request.urlopen(f"http://127.0.0.1:{stage.weir_port}/metrics", timeout=TIMEOUT_S) as page:
         return int(re.search(r'^rate_limiter_connections\{protocol="http"\} (\d+)', page.read().decode(), re.MULTILINE)[1]) - 1
 
 
 def keeps_its_connection():
-    """To Weir, whether that admits or denies."""
+    """The connection to Weir, whether Weir allows or denies."""
     with staged(nginx) as stage:
         client = next(clients)
         assert [stage.ask(client)[0] for _ in range(20)] == [200] * 20 and connections_to_weir(stage) == 1
@@ -451,7 +451,7 @@ def keeps_its_connection():
 
 USERS = f"users:\n  proxy:\n    token: {TOKEN}\n"
 
-# What a client gets while the proxy has no token, and how it gets one.
+# What a client gets while the proxy has no token, and how the proxy gets one.
 WITH_TOKEN = {
     nginx: (401, ('            proxy_set_header Connection        "";\n',
                   f'            proxy_set_header Connection        "";\nproxy_set_header Authorization "Bearer {TOKEN}";\n')),
@@ -462,7 +462,8 @@ WITH_TOKEN = {
 
 
 def says_who_it_is(configure):
-    """The token is the proxy's: the client's own Authorization goes to the service, and helps nobody."""
+    """The token is the proxy's. The client's own Authorization goes to the service and does not authenticate it to
+    Weir."""
     status, change = WITH_TOKEN[configure]
     own = [("Authorization", "Basic dXNlcjpwYXNzd29yZA==")]
     with staged(configure, users=USERS) as stage:
@@ -478,7 +479,7 @@ def says_who_it_is(configure):
 
 
 def smooths(configure):
-    """15 requests at once reach the service one by one, at the rate of the limit."""
+    """15 requests at once reach the service one by one, at the limit's rate."""
     policy = "limits:\n  - {name: smooth, key: [ip], limit: 50/s leaky queue 20, wait: 20s}\n"
     with staged(configure, policy=policy) as stage:
         since, arrivals = crowd(stage.port, next(clients), 15)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Four servers on one Redis, asked for the same 1,000 keys by many clients: is each key admitted exactly what its limit says?
+"""Four servers on one Redis and many clients use the same 1,000 keys: each key is allowed exactly its limit.
 
     redis_crowd_test.py WEIR [--requests N] [--faketime]
 
-All algorithms, one limit at a time and two together. Of each key it is known when it was first charged, what clients were
-told, and what Redis says is left of it in the end: by the arithmetic of its limit, between two readings of Redis's clock, no
-other number than that can be left. With --faketime the same again with servers whose clocks are hours apart."""
+Tests all algorithms, one limit at a time and two together. For each key the test knows when it was first charged, what
+clients were allowed, and what Redis says is left in the end. Given the limit and two readings of Redis's clock, only
+that number can be left. With --faketime the same runs with servers whose clocks are hours apart."""
 
 import argparse
 import contextlib
@@ -26,7 +26,7 @@ TOGETHER = 10  # keys that share a second limit
 
 
 class Limit:
-    """A text, and what is left of it by the number of units that were admitted and the microseconds since the first."""
+    """A limit, and what it has left after a number of units and microseconds."""
 
     def __init__(self, text, count, period_us=DAY_US, burst=None, is_bucket=False):
         self.text, self.count, self.period_us = text, count, period_us
@@ -34,7 +34,7 @@ class Limit:
         self.is_bucket = is_bucket
 
     def left(self, admitted, us):
-        """Of a bucket that was not whole again since its first charge. Others get nothing back before a day ends."""
+        """For a bucket that was never full again since its first charge. Others refill nothing within a day."""
         leaked = self.count * us // self.period_us if self.is_bucket else 0
         return self.burst + leaked - admitted
 
@@ -43,7 +43,7 @@ class Limit:
 
 
 def limits_of(count):
-    """Each of them runs out. The second one leaks meanwhile; it is emptied at first, or it would be whole too soon."""
+    """Each limit runs out. The second one leaks meanwhile; it is emptied first, or it would be full too soon."""
     return [
         Limit(f"{count}/day", count, is_bucket=True),
         Limit("1/s burst 300", 1, US, 300, is_bucket=True),
@@ -57,7 +57,7 @@ def limits_of(count):
 
 
 class Key:
-    """What is asked, under which limits, and what became of it: units, and between which instants the first was charged."""
+    """A key, its limits and its results: units, and the earliest and latest time of the first charge."""
 
     def __init__(self, name, limit, wide=None):
         self.name, self.limit, self.wide = name, limit, wide
@@ -74,12 +74,12 @@ class Key:
 
 
 def keys_of(each):
-    """1,000 keys, half of which are in groups that are limited as such, too."""
+    """1,000 keys, half of them in groups with a second limit."""
     limits, keys, wides = limits_of(2 * each // 5), [], []
     for i in range(KEYS // 2):
         keys.append(Key(f"alone:{i}", limits[i % len(limits)]))
     for i in range(KEYS // 2):
-        if i % TOGETHER == 0:  # of 10 keys that get 2/5 of what they ask for, together 3/10
+        if i % TOGETHER == 0:  # 10 keys that get 2/5 of their requests, together 3/10
             count = TOGETHER * each * 3 // 10
             wides.append(Key(f"group:{i // TOGETHER}", Limit(f"{count}/day fixed_window", count)))
         keys.append(Key(f"member:{i}", limits[0], wides[-1]))
@@ -96,7 +96,7 @@ def in_groups(keys):
 
 
 def charge_first(keys, client, clock):
-    """All of a bucket that leaks fast, one of others."""
+    """Takes all of a bucket that leaks fast, one unit of others."""
     for group in in_groups(keys):
         since = redis_us(clock)
         costs = [key.limit.burst if key.limit.period_us == US else 1 for key in group]
@@ -110,7 +110,7 @@ def charge_first(keys, client, clock):
 
 
 def ask(server, share, admitted):
-    """A client: what it was told goes to `admitted`, by key."""
+    """A client: adds what it was allowed to `admitted`, by key."""
     with Client(server) as client:
         for i in range(0, len(share), PIPELINE):
             keys = share[i:i + PIPELINE]
@@ -129,7 +129,7 @@ def ask_all(servers, keys, each):
     def guarded(i):
         try:
             ask(servers[i % len(servers)], asked[i::CLIENTS], told[i])
-        except Exception as fault:  # whatever it is: else nobody would hear of it
+        except Exception as fault:  # report any error of a thread
             faults.append(f"{type(fault).__name__}: {fault}")
 
     threads = [threading.Thread(target=guarded, args=(i,)) for i in range(CLIENTS)]
@@ -145,7 +145,7 @@ def ask_all(servers, keys, each):
 
 
 def check(keys, client, clock):
-    """Each key, by what is left of it."""
+    """Compares each key with what Redis has left."""
     for group in in_groups(keys):
         since = redis_us(clock)
         answers = client.pipeline([("WEIR.PEEK", key.name, key.limit.text) for key in group])
@@ -162,7 +162,7 @@ def check(keys, client, clock):
 
 
 def check_all_are_used_up(keys, wides):
-    """Or there was nothing to get wrong."""
+    """Otherwise the test would prove nothing."""
     for key in keys:
         if not key.wide:
             assert key.admitted >= key.limit.burst, (key.name, key.limit.text, key.admitted)
@@ -172,7 +172,7 @@ def check_all_are_used_up(keys, wides):
 
 @contextlib.contextmanager
 def servers_on(store, weir, clocks):
-    """One for each clock: how far it is off, as faketime has it, or None. Each must reach the store."""
+    """A server for each clock: its offset for faketime, or None. Each must reach the store."""
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(daemon(weir, "--store", store.url, "--store_budget", "10s", "--workers", "1",
                                               env=environment(clock))) for clock in clocks]
@@ -212,7 +212,7 @@ def crowd(weir, requests, clocks):
 
 
 def check_clocks(servers, clocks, clock):
-    """That they are what they are said to be: an instant in an answer is by the server's own clock."""
+    """Checks the offsets: an instant in a reply is by the server's own clock."""
     for server, offset in zip(servers, clocks):
         server.client.ask("WEIR.TAKE", f"clock{offset}", "60/hour")
         full_at = server.client.ask("WEIR.INSPECT", f"clock{offset}", "60/hour")[3]

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""weir serve under load while its Redis fails in every way that there is: nobody gets an error, and nothing is counted twice.
+"""weir serve under load while its Redis fails in many ways: no client gets an error, and nothing is counted twice.
 
     redis_faults_test.py WEIR [--full] [NAME...]
 
-NAMES are of faults below. Servers are real; they fail by signals, by what they are told, and by a proxy between. After each
-fault, what Redis holds of a key is compared with what clients were told of it:
+NAMEs are faults below. The servers are real. They fail by signals, by commands, and by a proxy in between. After each
+fault, the usage in Redis is compared with what clients were told:
 
-- what a limit that is `closed` without Redis has admitted was decided there; only what was not answered may be there beside it;
-- what others have admitted is there, too: decided, or paid in later. Only what was not answered may be missing.
+- Redis has decided everything that a limit with `closed` has allowed. Only requests without a reply may be counted
+  beyond that.
+- Redis also has what other limits have allowed: decided there, or as deferred charges. Only requests without a reply
+  may be missing.
 
-With --full faults last longer, the budget is the default one, and it is judged how long answers took and how long after its
-return Redis decided again, if the machine is quiet enough to tell."""
+With --full, faults last longer and the budget is the default. Then the test also checks latencies, and how soon after
+its return Redis decides again, if the machine is quiet enough."""
 
 import argparse
 import concurrent.futures
@@ -28,7 +30,7 @@ from fault_proxy import FaultProxy
 from redis_servers import Redis, Trio, until
 from resp_client import Client
 
-MOST = 2 * 10**8  # of a limit that nobody reaches; windows are so long that none ends meanwhile
+MOST = 2 * 10**8  # a limit that is never reached; windows are so long that none ends
 MODES = ("open", "share", "local", "closed")
 USERS = 3
 POLICY = f"""
@@ -47,12 +49,13 @@ limits:
   - {{name: closed, key: [user], match: {{path: /closed}}, limit: {SMALL}/1000day fixed_window, on_store_failure: closed}}
 """
 CONNECTIONS, PIPELINE, PAUSE_S = 8, 16, 0.001
-P999_MOST_S, RETURN_MOST_S, NOISE_MOST_S = 0.020, 1.0, 0.005  # judged with --full alone
+P999_MOST_S, RETURN_MOST_S, NOISE_MOST_S = 0.020, 1.0, 0.005  # checked with --full only
 
 
 class Load(threading.Thread):
-    """Asks by several connections, a request by each at a time, until it is told to stop. Another one sends pipelines, of
-    whose answers the order is looked at. `control` is a server without Redis: what it takes is what the machine does."""
+    """Sends requests on several connections, one at a time each, until it is stopped. Another connection sends
+    pipelines, and checks the order of replies. `control` is a server without Redis, which shows the machine's own
+    latency."""
 
     def __init__(self, server, control, modes=MODES):
         super().__init__(daemon=True)
@@ -72,7 +75,7 @@ class Load(threading.Thread):
                 self.pipeline()
                 self.ask_control()
                 time.sleep(PAUSE_S)
-        except Exception as fault:  # whatever it is: else nobody would hear of it
+        except Exception as fault:  # report any error of a thread
             self.faults.append(f"{type(fault).__name__}: {fault}")
 
     def round(self):
@@ -102,7 +105,7 @@ class Load(threading.Thread):
         self.took_control.append(time.monotonic() - begun)
 
     def waits_for(self, n):
-        """So many more answers."""
+        """Waits for n more replies."""
         goal = self.asked + n
         until(lambda: self.asked >= goal or self.faults, f"{n} answers")
         assert not self.faults, self.faults[:3]
@@ -133,19 +136,19 @@ def is_up(client):
 
 
 def unsure(client):
-    """At most how many requests and payments Redis may have counted without a reply."""
+    """At most how many requests and deferred charges Redis may have counted without a reply."""
     info = client.info()
     return int(info["store_unanswered"]) + int(info["store_deferred_uncertain"]) + int(info["store_deferred_dropped"])
 
 
 def is_deciding(client):
-    """Whether requests that come now are decided by Redis."""
+    """Whether Redis decides requests now."""
     before = number(client, "store_decided")
     return is_up(client) and number(client, "store_decided") > before
 
 
 class Judge:
-    """Looks into Redis by a server, if need be of its own, beside the proxy and with patience."""
+    """Reads the usage in Redis through a server of its own, without the proxy and with a long budget."""
 
     def __init__(self, client):
         self.client = client
@@ -163,18 +166,19 @@ class Judge:
         return info["store_unreached"], info["store_unanswered"]
 
 
-# --- faults: each begins, lasts, and ends; what is known by then is that Redis would answer ----------------------------
+# --- faults: each begins, lasts and ends; afterwards Redis would respond
+# -----------------------------------------------
 
 
 class Scene:
     def __init__(self, store, proxy, control, is_full):
         self.store, self.proxy, self.control, self.is_full = store, proxy, control, is_full
-        self.n = 10000 if is_full else 200  # answers while a fault lasts; so many that the slowest 1 of 1000 are some
+        self.n = 10000 if is_full else 200  # replies during a fault; enough for a p99.9
 
     def settles(self):
-        """What is late of the fault before has come to Redis, too."""
+        """Waits until late messages of the previous fault have reached Redis."""
         until(self.proxy.is_empty, "a network with nothing on its way")
-        self.store.command("PING")  # what was there before is done
+        self.store.command("PING")  # earlier commands are done
 
 
 def script_flush(scene, load):
@@ -196,7 +200,7 @@ def primary_is_made_a_replica(scene, load):
 
 
 def by_proxy(name, *arguments, share=1):
-    """`share`: of the answers that other faults last for, where each takes long."""
+    """`share`: a fraction of the usual number of replies, for slow faults."""
     def fault(scene, load):
         getattr(scene.proxy, name)(*arguments)
         load.waits_for(scene.n // share)
@@ -246,7 +250,7 @@ def percentile(times, share):
 
 
 def suffer(scene, fault, server, client, judge):
-    """One fault. Returns what was measured."""
+    """Runs one fault. Returns the measurements."""
     scene.settles()
     before = {key: judge.used(key) for key in [(mode, f"u{i}") for i in range(USERS) for mode in MODES]}
     unsure_before = unsure(client)
@@ -264,7 +268,7 @@ def suffer(scene, fault, server, client, judge):
 
 
 def judged(scene, load, took):
-    """What was measured; with --full it is judged, if the machine answers others in time."""
+    """The measurements. With --full they are checked, if the machine is quiet enough."""
     p999, noise = (percentile(times, 0.999) for times in (load.took, load.took_control))
     told = f"p99.9 {1000 * p999:.1f} ms (without Redis {1000 * noise:.1f}), back after {took:.2f} s"
     if scene.is_full and noise <= NOISE_MOST_S:
@@ -296,11 +300,11 @@ def written(text):
 
 
 def faults(weir, is_full, chosen):
-    """A test for each, all of one server that lives through them."""
+    """A test for each fault, all with one server that survives them."""
     budget = "10ms" if is_full else "100ms"
     stack = contextlib.ExitStack()
     folder, policy = stack.enter_context(written(POLICY))
-    # What was answered is in the file, so that it is known what a killed Redis knows when it is back.
+    # An append-only file, so that a killed Redis returns with what it replied.
     store = stack.enter_context(Redis(folder, "redis", "--appendonly", "yes", "--appendfsync", "no"))
     proxy = stack.enter_context(FaultProxy(store.port))
     server = stack.enter_context(daemon(weir, "--policy", policy, "--store", f"redis://127.0.0.1:{proxy.port}",
@@ -323,7 +327,7 @@ def killed(trio, old):
 
 
 def isolated(trio, old):
-    """It sleeps until there is another one, and is then a primary, too, until sentinels tell it otherwise."""
+    """Pauses the old primary until there is a new one. It is then a primary, too, until sentinels correct it."""
     old.pause()
     until(lambda: trio.primary_port() != old.port, "another primary")
     old.go_on()
@@ -331,7 +335,7 @@ def isolated(trio, old):
 
 
 def failover(weir, how):
-    """Of three sentinels, with two servers. Redis alone admits, so that what is too much is what replication has lost."""
+    """Three sentinels and two servers. Only Redis allows requests, so any excess comes from lost replication."""
     with contextlib.ExitStack() as stack:
         folder, policy = stack.enter_context(written(SMALL_POLICY))
         trio = stack.enter_context(Trio(folder))
@@ -357,14 +361,14 @@ def failover(weir, how):
 
 
 def patience(weir):
-    """A budget of seconds holds for connections, too: one that is silent for less is not given up, with what it carries."""
+    """A budget of seconds applies to connections, too: one that is silent for less is kept."""
     with tempfile.TemporaryDirectory(prefix="weir-faults-") as folder, Redis(folder) as store, \
             daemon(weir, "--store", f"redis+unix://{store.path}", "--store_budget", "10s") as server, \
             Client(server) as client:
         until(lambda: is_up(client), "a store that is up")
         store.pause()
         client.socket.sendall(bulks("WEIR.TAKE", "k", "5/day"))
-        time.sleep(0.5)  # twice what a connection has with the default budget
+        time.sleep(0.5)  # twice the timeout of a connection with the default budget
         store.go_on()
         assert client.read()[:3] == [1, 5, 4]
         info = client.info()
@@ -380,7 +384,7 @@ def failover_when_isolated(weir):
 
 
 def sums(loads):
-    """What each key was admitted by all."""
+    """What each key was allowed in total."""
     return [sum(load.admitted[key] for load in loads) for key in loads[0].keys]
 
 
@@ -394,7 +398,7 @@ def main():
     others = [] if given.names else [("a budget of seconds", patience), ("a failover", failover_when_killed)]
     if given.full and not given.names:
         others.append(("a failover from a primary that comes back", failover_when_isolated))
-    # They mostly wait: so they do it beside the others, unless it is measured how long those take.
+    # They mostly wait, so they run beside the others, unless latencies are measured.
     with concurrent.futures.ThreadPoolExecutor(1) as beside:
         begun = [] if given.full else [(name, beside.submit(test, given.weir).result) for name, test in others]
         with stack:

@@ -1,4 +1,4 @@
-"""redis_server.py: a Redis for a test, at a path of its own, that can be stopped, killed and started again."""
+"""redis_server.py: a Redis for a test, on its own Unix socket, that can be stopped, killed and started again."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ class Redis:
         self.url = f"redis+unix://{self.path}"
 
     def start(self):
-        # redis-tools has the server, under the name of one of its tools; the package of its own would start a service.
+        # redis-tools has the server under the name of one of its tools. The package redis-server would start a service.
         with open(os.path.join(self.folder, "redis.log"), "ab") as log:
             self.process = subprocess.Popen(
                 ["redis-server", "--port", "0", "--unixsocket", self.path, "--dir", self.folder, "--save", "",
@@ -53,7 +53,7 @@ class Redis:
 
 @contextlib.contextmanager
 def redis(*options):
-    """One that runs; it is killed in the end, whether it was stopped or not."""
+    """A running Redis. It is killed in the end, even if it was stopped."""
     with tempfile.TemporaryDirectory(prefix="weir-redis-") as folder:
         one = Redis(folder, *options)
         try:

@@ -1,5 +1,5 @@
-/* reference.c: prints what weir serve can be asked, its errors and its metrics, as tables in Markdown, from the lists that
- * answer. */
+/* reference.c: prints the commands, routes, errors and metrics of weir serve as Markdown tables, from the lists in the
+ * source. */
 #include <weir/types.h>
 #include <stdio.h>
 
@@ -7,7 +7,7 @@
 #include "server/http/http_call.h"
 #include "server/resp/resp_command.h"
 
-/* A bar would end the cell. */
+/* Escapes bars, which would end the cell. */
 static void print_cell(const char *text)
 {
 	for (; *text; text++) {
@@ -17,7 +17,7 @@ static void print_cell(const char *text)
 	}
 }
 
-/* Which role it needs, unless decide will do. */
+/* The role that an operation needs, unless `decide` is enough. */
 static void print_roles_of(enum weir__operation operation)
 {
 	char roles[WEIR__ROLES_TEXT];
@@ -101,7 +101,7 @@ static void print_http(void)
 	for (size_t i = 0; i < weir__routes_n; i++)
 		print_route(&weir__routes[i]);
 	printf("\n| status | message |\n|---|---|\n");
-	for (size_t i = 1; i < sizeof(faults) / sizeof(faults[0]); i++) { /* the first is none */
+	for (size_t i = 1; i < sizeof(faults) / sizeof(faults[0]); i++) { /* the first is "no fault" */
 		printf("| %u | ", faults[i].status);
 		print_cell(faults[i].words);
 		printf(" |\n");
@@ -126,7 +126,7 @@ static void print_metrics(void)
 	}
 }
 
-/* What each code of the library means, and what to do. A code without a row stops the build of the documentation. */
+/* The meaning of each error code of the library, and what to do. A code without a row fails the documentation build. */
 static const struct {
 	int code;
 	const char *means, *remedy;

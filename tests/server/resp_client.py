@@ -1,4 +1,4 @@
-"""resp_client.py: a client of a server for tests, that reads its answers as values."""
+"""resp_client.py: a RESP client for tests that returns replies as Python values."""
 
 import time
 
@@ -13,11 +13,11 @@ def until(condition, what):
 
 
 class Refused(ValueError):
-    """An answer that is an error."""
+    """An error reply."""
 
 
 class Client:
-    """Asks, and reads answers as values; with protocol 3 it asks for maps, which are dicts."""
+    """Sends commands and returns replies as values. With protocol 3 it asks for maps, which are dicts."""
 
     def __init__(self, server, protocol=2, **where):
         self.socket = server.connect(**where)
@@ -58,7 +58,7 @@ class Client:
         return self.read_or_refusal()
 
     def refusal(self, *words):
-        """What it is refused with, as it must be."""
+        """Returns the error reply of a command that must fail."""
         try:
             answer = self.ask(*words)
         except Refused as refused:

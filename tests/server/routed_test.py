@@ -3,7 +3,7 @@
 
     routed_test.py WEIR
 
-Each server has its own table, and all have one Redis. Limits regain nothing while they are asked."""
+Each server has its own table, and all share one Redis. The limits do not refill during a test."""
 # Covers: src/server/stores.c, src/store/routed_store.c
 
 import contextlib
@@ -21,7 +21,7 @@ from redis_server import redis
 from resp_client import Client, until
 
 WEIR = sys.argv[1]
-PATIENT = ("--store_budget", "10s")  # what must be decided by Redis, however slow the machine is
+PATIENT = ("--store_budget", "10s")  # Redis must decide, however slow the machine is
 
 POLICY = """
 limits:
@@ -120,7 +120,7 @@ def every_limit_says_where_it_is():
         assert "ip=1.1.1.1, in the table" in explained and "api_key=k, in Redis, if the store fails closed" in explained, explained
 
 
-# A limit of the table and one of Redis together, and each by itself. All decide the same wherever the state is.
+# A limit of the table and one of Redis, together and alone. The replies do not depend on where the state is.
 COMMANDS = [
     ("WEIR.ALL", "1.1.1.1", "@edge", "1", "k", "@central", "2", "u", "@otherwise", "1"),
     ("WEIR.ALL", "k", "@central", "4", "1.1.1.1", "@edge", "1"),
@@ -185,7 +185,7 @@ def who_leaves_is_charged_everywhere_or_nowhere():
 
 
 def reload(one, client, text):
-    """The server has the new policy when it returns."""
+    """Returns when the server has the new policy."""
     with open(one.policy + ".new", "w", encoding="utf-8") as file:
         file.write(text)
     os.rename(one.policy + ".new", one.policy)
@@ -194,7 +194,7 @@ def reload(one, client, text):
 
 
 def a_limit_moves_from_one_to_the_other():
-    """It starts with what the other store knows of its keys. A hold is settled where it was made."""
+    """The limit starts with the other store's usage of its keys. A hold is settled where it was made."""
     with redis() as store, server_on(store, POLICY) as (one, client):
         assert check(client, ip="1.1.1.1", api_key="k")["allowed"]
         assert client.ask("WEIR.HOLD", "h", "1.1.1.1", "@edge", 2, 600000)["allowed"]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""weir serve over its sockets, as clients see it.
+"""weir serve over its sockets.
 
     serve_test.py WEIR
 
-Each test starts a server of its own, on a free port and a socket in a folder of its own, and ends it by its pid."""
+Each test starts its own server, on a free port and a Unix socket in a temporary folder, and ends it by its pid."""
 # Covers: src/cli/serve.c, src/cli/serve_report.c, src/server/server.c, src/server/worker.c,
 # src/server/worker_accept.c, src/server/resp/resp_connection.c
 
@@ -79,9 +79,9 @@ def cell_answers_as_redis_cell():
         receive(client, 4)
         expect(client, bulks("cl.throttle", "other", 0, 1, 3600), integers(0, 1, 0, -1, 3600))
         expect(client, bulks("cl.throttle", "other", 0, 1, 3600), integers(1, 1, 0, 3600, 3600))
-        # the state is the key's, whatever the numbers are
+        # the state belongs to the key, whatever the numbers are
         expect(client, bulks("cl.throttle", "other", 1, 1, 3600, 0), integers(0, 2, 1, -1, 3600))
-        # nothing is ever admitted by a limit of 0 or less, nor is anything stored
+        # a limit of 0 or less allows nothing and stores nothing
         expect(client, bulks("CL.THROTTLE", "other", -1, 1, 3600), integers(1, 0, 0, -1, 3600))
         expect(client, bulks("CL.THROTTLE", "none", -1, 1, 3600) * 2, integers(1, 0, 0, -1, 0) * 2)
         expect(client, bulks("CL.THROTTLE", "none", -5, 1, 3600, 9), integers(1, -4, 0, -1, 0))
@@ -92,7 +92,7 @@ def cell_gives_back_as_redis_cell():
     with server() as one, one.connect() as client:
         expect(client, bulks("CL.THROTTLE", "k", 9, 1, 86400, 9), integers(0, 10, 1, -1, 9 * 86400))
         expect(client, bulks("CL.THROTTLE", "k", 9, 1, 86400, -4), integers(0, 10, 5, -1, 5 * 86400))
-        # in the same words, and in others; gathered with others; never above full
+        # with the same and with other numbers; batched with others; never above full
         expect(client, bulks("CL.THROTTLE", "k", 9, 1, 86400) + bulks("CL.THROTTLE", "k", 9, 1, 86400, -1),
                integers(0, 10, 4, -1, 6 * 86400) + integers(0, 10, 5, -1, 5 * 86400))
         expect(client, bulks("CL.THROTTLE", "k", 8, 1, 86400, -1), integers(0, 9, 5, -1, 4 * 86400))
@@ -105,7 +105,7 @@ SPAN = b"a key would take more than 6671 days to be full again; lower max_burst 
 
 
 def cell_refuses_as_redis_cell():
-    """Its errors pass through two that put their names before them."""
+    """redis-cell's errors have two prefixes."""
     most = 2**63 - 1
     rows = [
         ((), b"Store error: " + USAGE),
@@ -135,7 +135,7 @@ def cell_refuses_as_redis_cell():
     with server() as one, one.connect() as client:
         for numbers, said in rows:
             expect(client, bulks("CL.THROTTLE", "a", *numbers), b"-Cell error: " + said + b"\r\n")
-        # those that just fit; a quantity after numbers that are remembered
+        # numbers that just fit; a quantity after cached numbers
         expect(client, bulks("CL.THROTTLE", "a", 6670, 1, 86400), integers(0, 6671, 6670, -1, 86400))
         expect(client, bulks("CL.THROTTLE", "a", 6670, 1, 86400, "z"),
                b"-Cell error: Store error: Couldn't parse as integer: z\r\n")
@@ -147,9 +147,9 @@ def throttle_answers_as_throttlecrab():
     with server() as one, one.connect() as client:
         expect(client, bulks("THROTTLE", "user", 2, 1, 3600), b"*5\r\n:1\r\n:2\r\n:1\r\n:3600\r\n:0\r\n")
         expect(client, bulks("THROTTLE", "user", 2, 1, 3600, 2), b"*5\r\n:0\r\n:2\r\n:1\r\n:35")
-        receive_line(client)  # 99, or less on a machine that sleeps
+        receive_line(client)  # 99, or less on a machine that pauses
         receive_line(client)
-        # more than there ever is: as long as it would take to regain that much
+        # more than the burst: the time to refill that much
         expect(client, bulks("THROTTLE", "whole", 2, 1, 3600, 3), integers(0, 2, 2, 0, 3600))
         expect(client, bulks("THROTTLE", "whole", 2, 1, 3600, 100) * 2, integers(0, 2, 2, 0, 98 * 3600) * 2)
         expect(client, bulks("THROTTLE", "whole", 2, 1, 6 * 10**7, 2**63 - 1), integers(0, 2, 2, 0, 2**63 - 1))
@@ -178,7 +178,7 @@ def throttle_refuses_as_throttlecrab():
         for numbers, said in rows:
             expect(client, bulks("THROTTLE", "a", *numbers), b"-ERR " + said + b"\r\n")
         expect(client, bulks("THROTTLE", "a", 1, 1), b"-ERR wrong number of arguments for 'throttle' command\r\n")
-        # a quantity after numbers that are remembered
+        # a quantity after cached numbers
         expect(client, bulks("THROTTLE", "a", 6671, 1, 86400), integers(1, 6671, 6670, 86400, 0))
         expect(client, bulks("THROTTLE", "a", 6671, 1, 86400, "z"), b"-ERR invalid quantity\r\n")
         expect(client, bulks("THROTTLE", "a", 6671, 1, 86400, -2),
@@ -231,7 +231,7 @@ def connections_are_clients():
 
 
 def timers_of(port, client_port):
-    """Which timer runs for a connection, as the kernel numbers them."""
+    """Which timers run for a connection, by the kernel's numbers."""
     with open("/proc/net/tcp", encoding="ascii") as lines:
         rows = [line.split() for line in lines]
     return [int(row[5].split(":")[0]) for row in rows
@@ -242,7 +242,7 @@ def who_has_gone_without_a_word_is_noticed():
     keepalive, until = 2, time.monotonic() + TIMEOUT_S
     with server() as one, one.connect() as client:
         expect(client, b"PING\r\n", b"+PONG\r\n")
-        while timers_of(one.port, client.getsockname()[1]) != [keepalive]: # once the answer is acknowledged
+        while timers_of(one.port, client.getsockname()[1]) != [keepalive]: # once the reply is acknowledged
             assert time.monotonic() < until
             time.sleep(0.01)
 
@@ -251,7 +251,7 @@ def answers_have_the_order_of_requests():
     with server("--workers", "1") as one, one.connect() as client:
         requests, answers = b"", b""
         for i in range(5000):
-            # 300 limits are more than are kept: some are made anew while others wait to be decided
+            # 300 limits are more than are cached: some are recreated while others wait for a decision
             requests += bulks("CL.THROTTLE", f"key {i}", i % 300, 1, 1000) + bulks("ECHO", i)
             answers += integers(0, i % 300 + 1, i % 300, -1, 1000) + b"$%d\r\n%d\r\n" % (len(str(i)), i)
         client.sendall(requests)
@@ -281,7 +281,7 @@ def who_does_not_read_holds_up_nobody():
     with server("--workers", "1") as one, one.connect() as deaf, one.connect() as other:
         request, left = bulks("ECHO", b"x" * 60000), b""
         deaf.setblocking(False)
-        with contextlib.suppress(BlockingIOError):  # until the server reads no more of it
+        with contextlib.suppress(BlockingIOError):  # until the server stops reading
             while True:
                 left = left or request
                 left = left[deaf.send(left):]
@@ -321,7 +321,7 @@ def a_killed_server_is_replaced():
         with Server(folder, *table) as first, first.connect() as client:
             expect(client, bulks("CL.THROTTLE", "k", 0, 1, 86400), b"*5\r\n:0\r\n")
             first.end(signal.SIGKILL)
-        # the socket of the first is still there, and what was owed is owed
+        # the first server's socket is still there, and its usage is kept
         with Server(folder, *table) as second, second.connect(by_path=True) as client:
             expect(client, bulks("CL.THROTTLE", "k", 0, 1, 86400), b"*5\r\n:1\r\n")
             assert second.end() == 0
@@ -344,7 +344,7 @@ def what_cannot_be_served_is_told():
 
 
 def a_second_server_is_refused():
-    """Sockets of one server share a port; those of two would each admit all that limits do."""
+    """Sockets of one server share a port. Two servers would each allow the full limits."""
     with server("--workers", "2") as one:
         for more in ((), ("--workers", "2")):
             done = subprocess.run([WEIR, "serve", "--http", "none", "--listen", f"127.0.0.1:{one.port}", *more],
@@ -356,7 +356,7 @@ def a_second_server_is_refused():
 
 
 def started(*options):
-    """What it prints at its start on both streams, and its status after SIGTERM."""
+    """Its output on both streams when it starts, and its exit status after SIGTERM."""
     with subprocess.Popen([WEIR, "serve", "--keys", "1000", "--workers", "1", *options], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as process:
         lines = []
@@ -376,7 +376,7 @@ def has_ipv6():
 
 
 def what_it_says_to_try_works():
-    """Each, as it is printed, in a shell: wherever it listens, whatever the path."""
+    """Runs each printed command in a shell, for every listen address and path."""
     with tempfile.TemporaryDirectory(prefix="weir-serve-") as folder:
         odd = os.path.join(folder, "it's $(odd) *")
         for where in ("127.0.0.1:0", "127.0.0.2:0", *(["[::1]:0"] if has_ipv6() else []), os.path.join(folder, "plain"), odd):
@@ -396,7 +396,7 @@ def what_it_says_to_try_works():
 
 def http_is_left_out_only_if_nobody_asked_for_it():
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # somebody else may have it: so much the better
+        with contextlib.suppress(OSError):  # the port may be in use, which is just as good
             stack.enter_context(socket.create_server(("127.0.0.1", 8080)))
         out, said, status = started("--listen", "127.0.0.1:0")
         assert status == 0 and "weir serve: RESP at" in out and "HTTP" not in out and "curl" not in out, out

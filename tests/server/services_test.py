@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Services of the examples that limit themselves, as their clients see them: FastAPI, Express, and two in C.
+"""The example services that limit their clients: FastAPI, Express, and two in C.
 
     services_test.py WEIR EXAMPLES HTTP_IN_PROCESS HTTP_ASKING [FOLDER]
 
-FOLDER keeps what npm has fetched for the next time. Without it only those in C are run. Weir is waited for longer than the
-files of FastAPI and Express say: the machine of a test may be busy."""
+FOLDER keeps npm downloads for the next run. Without it only the services in C run. FastAPI and Express get a longer
+timeout for Weir than in their files, because the test machine may be busy."""
 
 import contextlib
 import fcntl
@@ -23,7 +23,7 @@ WEIR, EXAMPLES, IN_PROCESS, ASKING, *FOLDERS = map(os.path.abspath, sys.argv[1:6
 
 
 def fetch_express():
-    """The folder of node's modules, as the lock of the example says."""
+    """The folder of Node modules, as the example's lock file says."""
     source, made = os.path.join(EXAMPLES, "express"), os.path.join(FOLDERS[0], "express")
     lock, mark = os.path.join(source, "package-lock.json"), os.path.join(made, "fetched")
     os.makedirs(FOLDERS[0], exist_ok=True)
@@ -53,7 +53,7 @@ def take(name, folder, *changes):
     return path
 
 
-# Each is a command and its environment, for a folder, a port and where Weir listens for HTTP.
+# Each returns a command and its environment, for a folder, a port and Weir's HTTP address.
 def fastapi(folder, port, weir):
     take("fastapi/app.py", folder, ("timeout=0.5", "timeout=30"))
     return ["/usr/bin/python3", "-B", "-m", "uvicorn", "--app-dir", folder, "--no-proxy-headers", "--port", str(port),
@@ -75,7 +75,7 @@ def http_in_process(_folder, port, _weir):
 
 @contextlib.contextmanager
 def running(service, weir, more=None, is_killed=False):
-    """The port of the service, which must end well when it is told to, unless it is killed."""
+    """The port of the service. It must exit with 0 when it is stopped, unless it is killed."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="weir-services-") as folder, tempfile.TemporaryFile() as log:
         command, environment = service(folder, port, weir)
@@ -129,7 +129,7 @@ def limits(port, check):
 
 
 def asks(service):
-    """It limits; without Weir everybody gets in; and when Weir is back it limits again."""
+    """The service limits clients, fails open without Weir, and limits again when Weir is back."""
     with tempfile.TemporaryDirectory(prefix="weir-services-") as folder:
         settings = os.path.join(EXAMPLES, "proxies/weir.yaml")
         weir = Daemon(WEIR, folder, ("--keys", "10000", "--workers", "1", "--config", settings),
@@ -153,7 +153,8 @@ def asks(service):
 
 
 def closed_limits_stay_closed(service):
-    """A store that is gone, and limits that fail closed: Weir answers 503 with a decision, and no request gets in."""
+    """The store is down and the limits fail closed: Weir replies 503 with a decision, and the service allows no
+    request."""
     with tempfile.TemporaryDirectory(prefix="weir-services-") as folder:
         settings = os.path.join(EXAMPLES, "proxies/weir.yaml")
         weir = Daemon(WEIR, folder, ("--keys", "10000", "--workers", "1", "--config", settings, "--store",
@@ -171,7 +172,7 @@ def closed_limits_stay_closed(service):
 
 
 def fails_closed(service):
-    """Told to fail closed, it lets no request in without Weir."""
+    """With WEIR_FAIL=closed, the service allows no request without Weir."""
     with running(service, f"127.0.0.1:{free_port()}", {"WEIR_FAIL": "closed"}) as port:
         status, headers, _ = visit(port, next(clients), target="/page")
         assert status == 503 and headers["retry-after"] == "1", (status, headers)
@@ -186,7 +187,7 @@ def honours_delays(service):
         weir = Daemon(WEIR, folder, ("--keys", "10000", "--workers", "1", "--policy", policy), http=f"127.0.0.1:{free_port()}")
         try:
             weir.start()
-            with running(service, weir.http, is_killed=True) as port:  # uvicorn would end after the day
+            with running(service, weir.http, is_killed=True) as port:  # uvicorn would wait for the request, a day
                 client = next(clients)
                 status, headers, _ = visit(port, client, target="/page")
                 assert status == 200 and "ratelimit" in headers, (status, headers)
@@ -202,7 +203,8 @@ def honours_delays(service):
 
 
 def smooths(service):
-    """15 requests at once are answered one by one, at the rate of the limit. What would be longer than the wait is denied."""
+    """15 requests at once get their responses one by one, at the limit's rate. A request that would wait too long is
+    denied."""
     with tempfile.TemporaryDirectory(prefix="weir-services-") as folder:
         policy = os.path.join(folder, "policy.yaml")
         with open(policy, "w", encoding="ascii") as file:
@@ -221,7 +223,7 @@ def smooths(service):
 
 
 def connections(port):
-    """How many there are to this port, or were within the last minute: the kernel remembers so long who has closed."""
+    """Connections to this port now or within the last minute: the kernel remembers closed ones that long."""
     with open("/proc/net/tcp", encoding="ascii") as file:
         rows = [line.split()[1:4] for line in file][1:]
     ends = [(int(here.split(":")[1], 16), int(there.split(":")[1], 16)) for here, there, _ in rows]

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The pages that are made of the settings: the man page is one, docs/reference/settings.md is not stale, and help knows them all.
+"""The pages that are generated from the settings: the man page is valid, docs/reference/settings.md is current, and
+--help is complete.
 
     settings_pages_test.py WEIR MAN_PAGE MARKDOWN"""
 # Covers: src/cli/serve_help.c
@@ -69,7 +70,7 @@ def help_fits_a_terminal():
 
 
 def the_sample_of_the_page_is_right():
-    """But for its password_file, which is nowhere: so that is all that is told of it."""
+    """Its password_file does not exist, and that is the only error."""
     sample = re.search(r"```yaml\n(.*?)```", page("--help-markdown"), re.DOTALL).group(1)
     with tempfile.TemporaryDirectory(prefix="weir-settings-") as folder:
         config, secret = os.path.join(folder, "weir.yaml"), os.path.join(folder, "none")

@@ -1,4 +1,4 @@
-/* settings_test.c: values of every kind and from every place, and what is told of those that cannot be. */
+/* settings_test.c: settings of every type and from every source, and the errors for invalid ones. */
 /* Covers: src/server/settings_file.c, src/server/settings_numbers.c */
 #include "server/settings.h"
 
@@ -7,7 +7,8 @@
 
 #include "check.h"
 
-/* --- what is read, and what is told ------------------------------------------------------------------------------ */
+/* --- values read and errors reported
+ * ------------------------------------------------------------------------------- */
 
 enum { ARGUMENTS = 8 };
 
@@ -68,7 +69,7 @@ static const char *shown(const struct told *told, const char *name)
 
 /* --- values ------------------------------------------------------------------------------------------------------ */
 
-/* A NULL is a value that cannot be. */
+/* NULL: the value is invalid. */
 static const struct {
 	const char *name, *text, *shown;
 } values[] = {
@@ -208,7 +209,7 @@ static void values_of_all_kinds(void)
 		(void)snprintf(flag, sizeof(flag), "--%s=%s", values[i].name, values[i].text);
 		(void)snprintf(begin, sizeof(begin), "weir serve: --%s: \"", values[i].name);
 		for (char *at = begin; *at; at++)
-			if (*at == '_') /* messages have flags as help does */
+			if (*at == '_') /* messages spell flags as --help does */
 				*at = '-';
 		told = read_all(NULL, NULL, NULL, flags);
 		if (values[i].shown) {
@@ -279,7 +280,7 @@ static void one_place_has_one_name(void)
 	CHECK_TEXT(read_all(NULL, "WEIR_PLANS", "abc", NULL)->errors, expected);
 }
 
-/* --- which wins -------------------------------------------------------------------------------------------------- */
+/* --- precedence ------------------------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *file, *variable, *value, *flags[ARGUMENTS], *name, *shown;
@@ -313,7 +314,7 @@ static const struct {
 	  "trusted_proxies",
 	  "::1/128,192.0.2.1/32" },
 	{ "authorize_headers: [a, b-c=d]", NULL, NULL, { NULL }, "authorize_headers", "a=a,b-c=d" },
-	{ "plans: 7", NULL, NULL, { NULL }, "limits_max", "7" }, /* names they had before */
+	{ "plans: 7", NULL, NULL, { NULL }, "limits_max", "7" }, /* former names */
 	{ "plans: 7", "WEIR_PROXIES", "unix", { NULL }, "trusted_proxies", "unix" },
 	{ "limits_max: 7", "WEIR_PLANS", "8", { "--plans=9" }, "limits_max", "9" },
 	{ "", NULL, NULL, { NULL }, "keys", "1000000" },
@@ -341,7 +342,7 @@ static void the_environment_names_the_file(void)
 	CHECK_TEXT(shown(read_all(NULL, "WEIR_CONFIG", config_path, NULL), "keys"), "7");
 }
 
-/* --- faults ------------------------------------------------------------------------------------------------------ */
+/* --- errors ----------------------------------------------------------------------------------------------------- */
 
 #define KEYS_RIGHT "use a whole number from 1 to 10000000000, written as 1000, 500k or 5m\n"
 #define UNKNOWN(place)                                                                                                 \
@@ -350,7 +351,7 @@ static void the_environment_names_the_file(void)
 #define PREFIX_RIGHT "use 1 to 31 letters, digits and . _ @ -, then a slash, as in acme/\n"
 #define WHERE_RIGHT "use HOST:PORT or the path of a socket, such as 127.0.0.1:6380, [::1]:6380 or ./socket\n"
 
-/* Of a file, FILE stands for its path. */
+/* FILE stands for the path of the file. */
 static const struct {
 	const char *file, *variable, *value, *flags[ARGUMENTS], *errors;
 } n_errors[] = {
@@ -430,7 +431,7 @@ static const struct {
 	  { NULL },
 	  "FILE:3:1: not valid YAML: did not find expected node content while parsing a flow node\n" },
 	{ "keys: 1\nfile: a\xff\n", NULL, NULL, { NULL }, "FILE:2:8: not valid YAML: invalid leading UTF-8 octet\n" },
-	/* users; nothing repeats what may be a password */
+	/* users; messages do not repeat what may be a password */
 	{ "users: hunter2",
 	  NULL,
 	  NULL,
@@ -521,7 +522,7 @@ static const struct {
 	  "FILE:1:30: users.web.password_file: No such file or directory\n" },
 };
 
-/* In place of each FILE the path. */
+/* Replaces each FILE by the path. */
 static char *with_path(const char *text)
 {
 	static char whole[4096];
@@ -637,7 +638,7 @@ static void users_have_passwords_and_roles(void)
 	CHECK_TEXT(shown(told, "users"), "default:decide,mounted:decide,ops:admin,low:operate+read");
 	CHECK(check(told, "default", "abc") == &told->settings.users.at[0]);
 	CHECK(check(told, "mounted", "tops3cret") == &told->settings.users.at[1]);
-	CHECK(check(told, "ops", "abc") == &told->settings.users.at[2]); /* the SHA-256 of abc, of FIPS 180 */
+	CHECK(check(told, "ops", "abc") == &told->settings.users.at[2]); /* the SHA-256 of abc, from FIPS 180 */
 	CHECK(check(told, "low", "abc") == &told->settings.users.at[3]);
 	CHECK(check(told, "default", "abd") == NULL);
 	CHECK(check(told, "default", "") == NULL);
@@ -686,7 +687,7 @@ int main(void)
 		return 1;
 	}
 	close(descriptor);
-	for (size_t i = 0; i < WEIR__SETTINGS; i++) { /* those of whoever runs this */
+	for (size_t i = 0; i < WEIR__SETTINGS; i++) { /* of the environment of this test */
 		char name[64] = "WEIR_";
 
 		for (size_t j = 0; weir__setting_rows[i].name[j]; j++)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Clients that send or read by and by, as slowhttptest does: others are served, and the slow ones cut off at their bounds.
+"""Clients that send or read slowly, as slowhttptest does: others are served, and the slow ones are cut off by their
+timeouts.
 
     slow_test.py WEIR [CONNECTIONS]
 
-With a number of connections it is the full-size check: then others must also be served as fast, which wrk tells: its p99 is
-at most twice that of a server without slow clients. Both are asked in turn while slowhttptest runs, which needs a processor
-itself, and the best of several tries counts, since other programs of the machine only ever add."""
+CONNECTIONS makes it the full-size check. Then others must also be served fast: their p99, measured by wrk, is at most
+twice that of a server without slow clients. Both servers are measured in turn while slowhttptest runs, which needs a
+processor itself. The best of several tries counts, because other programs on the machine only add latency."""
 # Covers: src/server/worker_timers.c
 
 import contextlib
@@ -21,21 +22,21 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
-os.environ["WEIR_CORE_DUMPS"] = "true"  # or only root could count descriptors of a server
+os.environ["WEIR_CORE_DUMPS"] = "true"  # otherwise only root could count the server's descriptors
 
 from daemon import TIMEOUT_S, daemon, run  # noqa: E402
 
 WEIR = sys.argv[1]
 IS_FULL = len(sys.argv) > 2
 CONNECTIONS = int(sys.argv[2]) if IS_FULL else 100
-BOUND_S = 120 if IS_FULL else 2  # of a request that has begun, and of a connection that is idle
+BOUND_S = 120 if IS_FULL else 2  # timeout of an incomplete request, and of an idle connection
 PATIENCE_S = 4 * (BOUND_S + TIMEOUT_S)
-MUST_COME = CONNECTIONS * 99 // 100 if IS_FULL else CONNECTIONS // 4  # before the first are cut off
+MUST_COME = CONNECTIONS * 99 // 100 if IS_FULL else CONNECTIONS // 4  # connections before the first are cut off
 TRIES, TRY_S = 10, 2
-ATTACKERS = 8 if IS_FULL else 1  # one looks at all of its connections for each that does something
+ATTACKERS = 8 if IS_FULL else 1  # slowhttptest polls all its connections for each event
 SLOWER_MOST = 2
 
-# Of each: what it is called, and how slowhttptest does it. A window of some bytes lets the kernel keep what was answered.
+# Name and options of slowhttptest. With a window of a few bytes the replies stay in the kernel.
 ATTACKS = [
     ("slow headers", ["-H"]),
     ("slow bodies", ["-B", "-s", "8192"]),
@@ -64,7 +65,7 @@ def allow_descriptors():
 
 
 class Others:
-    """Threads that ask all the time, on connections that stay and on new ones."""
+    """Threads that send requests all the time, on open connections and on new ones."""
 
     def __init__(self, port):
         self.port, self.answered, self.failures, self.is_stopping = port, [0, 0], [], False

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""A server under everything at once, for as long as is asked: does it stay as it was, and decide as it should?
+"""A server under all kinds of load at once, for as long as requested: its memory stays stable and its decisions right.
 
     soak.py WEIR [--seconds S] [--growth-most MIB] [--seed N]
 
-Clients of several kinds, all at the same time: those that send every command there is in pipelines; those that come and go,
-politely or not, in the midst of a request; those that do not read what they are answered; those that send rubbish;
-some that never say anything; and `weir bench resp`, as fast as it can.
+Clients of several kinds run at the same time: some send every command in pipelines; some connect and leave, politely or
+in the middle of a request; some do not read their replies; some send garbage; some send nothing; and `weir bench resp`
+runs at full speed.
 
 Beside them:
-- *followed* keys: every answer is that of tests/model/weir_model.py at the instant that its reset_after tells, and these
-  instants lie between sending the request and reading the answer;
-- *emptied* keys: taken from over several connections until nothing is left; what was granted is exactly the burst.
+- *followed* keys: every reply is that of tests/model/weir_model.py at the instant that its reset_after implies, and
+  that instant lies between sending the request and reading the reply;
+- *emptied* keys: taken from over several connections until nothing is left; the sum of the grants is exactly the burst.
 
-Memory (resident) and descriptors of the server are sampled. In the second half of the time, memory is at most
---growth-most above the most of the first half; and when all clients are gone, there are as many descriptors as before
-the first. The exit status is 1 if anything of this does not hold; nothing here depends on how fast the machine is."""
+The test samples the server's resident memory and descriptors. In the second half, memory is at most --growth-most above
+the maximum of the first half. When all clients are gone, there are as many descriptors as before the first. The exit
+status is 1 if any of this does not hold. No result depends on the machine's speed."""
 
 import argparse
 import contextlib
@@ -32,7 +32,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "model"))
 sys.dont_write_bytecode = True  # the source may be read-only
-os.environ["WEIR_CORE_DUMPS"] = "true"  # or only root could count descriptors of a server
+os.environ["WEIR_CORE_DUMPS"] = "true"  # otherwise only root could count the server's descriptors
 import weir_model
 from daemon import bulks
 
@@ -40,12 +40,12 @@ PATIENCE_S = 120
 KEYS = 200_000
 IDLE = 100
 SAMPLE_S = 0.1
-DRIFT_PPM = 1000  # how far apart the clocks here and there may run: 500 ppm that the server steers, and the kernel's own
-SLACK_NS = 1_000_000  # what two readings of a clock on two processors may be apart, and much more
+DRIFT_PPM = 1000  # how much the two clocks may drift: 500 ppm by the server's adjustment, and the kernel's own
+SLACK_NS = 1_000_000  # far more than two readings of a clock on two processors differ
 
 
 class Fault(Exception):
-    """What should hold and does not."""
+    """A property that does not hold."""
 
 
 def check(holds, what):
@@ -56,7 +56,7 @@ def check(holds, what):
 # --- a client -------------------------------------------------------------------------------------------------------
 
 class Error(str):
-    """An answer that is an error."""
+    """An error reply."""
 
 
 class Client:
@@ -95,7 +95,7 @@ class Client:
         return self.answer()
 
     def hang_up(self):
-        """The rude way: the server's next write or read fails."""
+        """Closes with a reset: the server's next read or write fails."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.__exit__()
 
@@ -115,7 +115,7 @@ def is_list(answer):
 
 
 def is_known_hold(answer):
-    """What was held may be over, settled, of another key, or never have been admitted."""
+    """A hold may have ended, been settled, have another key, or have been denied."""
     return not isinstance(answer, Error) or answer.startswith(("NOHOLD", "HELDOTHER", "SETTLED", "BUSY"))
 
 
@@ -127,7 +127,7 @@ def key(chance):
     return f"mixed:{chance.randrange(2000)}"
 
 
-# How a command is called, what its answer is, and how often it comes beside the others.
+# A command, a check of its reply, and its weight.
 COMMANDS = [
     (8, lambda chance: ["CL.THROTTLE", key(chance), 15, 30, 60, chance.randrange(4)], is_five),
     (4, lambda chance: ["THROTTLE", key(chance), 15, 30, 60], is_five),
@@ -156,7 +156,7 @@ COMMANDS = [
 
 
 def known_commands(port):
-    """Those rows that this server has, and the names of what it has not."""
+    """The rows that this server supports, and the names of the others."""
     rows, missing = [], []
     with Client(port) as client:
         for row in COMMANDS:
@@ -212,7 +212,7 @@ def come_and_go(soak, chance):
 
 
 def do_not_read(soak, chance):
-    """Sends until the server takes no more, or has cut it off; goes away, perhaps after reading some."""
+    """Sends until the server reads no more or disconnects. Then leaves, sometimes after reading some."""
     piece = bulks("ECHO", b"x" * 60000)
     while not soak.stop.is_set():
         with Client(soak.port) as client, contextlib.suppress(ConnectionError):
@@ -241,8 +241,8 @@ def send_rubbish(soak, chance):
 # --- keys that are followed -----------------------------------------------------------------------------------------
 
 class Followed:
-    """A bucket, and what the model says of it. The server's clock is not seen, but where a bucket is not whole, what it
-    says of when it will be tells the instant of the decision to the ns."""
+    """A bucket and its model. The server's clock is not visible, but if a bucket is not full, its reset_after gives the
+    instant of the decision to the ns."""
 
     def __init__(self, count, period_ns, burst):
         self.bucket = weir_model.make_limit("token_bucket", count, period_ns, burst)
@@ -254,7 +254,8 @@ class Followed:
         charged = self.bucket.span_of(granted)
         if self.now is None:
             return sent
-        # It was whole, since whenever. What owed a part of a ns is whole at the same ns, but a unit less is left of it.
+        # It was full, since an unknown time. A bucket that lacked a fraction of a ns is full at the same ns, but has a
+        # unit less.
         if granted and remaining == self.burst - granted:
             since = self.now + max(0, sent - self.read) * (10**6 - DRIFT_PPM) // 10**6
             return max(self.bucket.whole_ns(), since)
@@ -300,7 +301,7 @@ def empty_one(soak, chance, clients, name):
     granted, left = 0, True
     while left:
         costs = [[chance.randrange(1, 4) for _ in range(chance.randrange(1, 30))] for _ in clients]
-        costs[0].append(1)  # one that fits as long as anything does
+        costs[0].append(1)  # a cost that fits as long as anything is left
         for client, of_client in zip(clients, costs):
             client.send(*(["WEIR.TAKE", name, limit, cost] for cost in of_client))
         for client, of_client in zip(clients, costs):
@@ -338,7 +339,7 @@ def descriptors(pid):
 
 
 def sample(soak, pid, until):
-    """Of each instant: how far the time was, memory, descriptors."""
+    """(elapsed time, memory, descriptors) of each sample."""
     begun, samples = time.monotonic(), []
     while time.monotonic() < until and not soak.stop.is_set():
         part = (time.monotonic() - begun) / max(until - begun, SAMPLE_S)
@@ -366,14 +367,14 @@ def start_server(weir):
 
 
 def run_clients(soak, pid, arguments):
-    """All of them, until time is over; the samples."""
+    """Runs all clients until the time is over. Returns the samples."""
     kinds = [(mix, 3), (come_and_go, 2), (do_not_read, 2), (send_rubbish, 1), (follow, 4), (empty, 2)]
     jobs = [kind for kind, n in kinds for _ in range(n)]
 
     def guarded(number, kind):
         try:
             kind(soak, random.Random(arguments.seed * 1000 + number))
-        except Exception as fault:  # whatever it is, it ends the soak and is told
+        except Exception as fault:  # any error ends the soak and is reported
             soak.faults.append(f"{kind.__name__}: {type(fault).__name__}: {fault}")
             soak.stop.set()
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""weir serve with its limits in a Redis: what several servers decide together, and what each decides without it.
+"""weir serve with its limits in Redis: what several servers decide together, and what each decides without Redis.
 
     store_test.py WEIR
 
-What is asked of the store is asked of a server with a table, too: both must answer alike."""
+Requests to the store are also sent to a server with a table: both must reply alike."""
 # Covers: src/server/stores.c, src/store/redis/redis_plan_cache.c, src/store/redis/redis_store.c
 
 import contextlib
@@ -25,8 +25,8 @@ from redis_server import redis
 from resp_client import Client, until
 
 WEIR = sys.argv[1]
-# Windows are as long as they can be, so that none ends while it is asked.
-PATIENT = ("--store_budget", "10s")  # what must be decided by Redis, however slow the machine is
+# Windows are as long as possible, so that none ends during a test.
+PATIENT = ("--store_budget", "10s")  # Redis must decide, however slow the machine is
 
 POLICY = """
 limits:
@@ -63,7 +63,7 @@ def written(text, name="policy.yaml"):
 
 @contextlib.contextmanager
 def stored(server, *options, is_asked=True, pool=2):
-    """A daemon on this Redis, that has reached it, and a client."""
+    """A daemon on this Redis, after it has connected, and a client."""
     with daemon(WEIR, "--store", f"{server.url}{'&' if '?' in server.url else '?'}pool={pool}", "--workers", "2", *options, http="127.0.0.1:0") as one, \
             Client(one) as client:
         if is_asked:
@@ -88,19 +88,19 @@ def visit(one, method, target, body=None, headers=()):
 
 
 def timeless(value):
-    """Without what depends on when it was asked."""
+    """Replaces what depends on the time of the request."""
     if isinstance(value, dict):
         return {name: timeless(one) for name, one in value.items()
                 if name not in ("retry_after_ns", "reset_after_ns", "full_at_ns", "reset_after", "retry_after",
                                 "durationUntilReset", "detail", "loaded_at")}
     if isinstance(value, list):
-        # Times are large, and so is nothing else that is asked for here.
+        # Durations are large, and no other number here is.
         return [0 if isinstance(one, int) and one > 10**6 else timeless(one) for one in value]
     return value
 
 
 def comparable(words, answer):
-    """The last two of these are seconds."""
+    """Without the last two numbers of a THROTTLE reply, which are seconds."""
     return answer[:3] if words[0].endswith("THROTTLE") and isinstance(answer, list) else timeless(answer)
 
 
@@ -147,7 +147,7 @@ COMMANDS = [
     ("WEIR.RELEASE", "h4"),
     ("WEIR.PEEK", "m", "100/hour"),
     ("WEIR.TAKE", "k", "nonsense"),
-    ("WEIR.TAKE", "k", "@per-ip"), # it is no address
+    ("WEIR.TAKE", "k", "@per-ip"), # not an address
     ("WEIR.TAKE", "ip=9.9.9.9", "@per-ip"),
     ("WEIR.INSPECT", "::ffff:9.9.9.9", "@per-ip"),
     ("WEIR.TAKE", "k", "@missing"),
@@ -170,7 +170,7 @@ def every_command_answers_as_with_a_table():
         for words in COMMANDS:
             expected, got = table.answer(*words), client.answer(*words)
             assert comparable(words, got) == comparable(words, expected), (words, got, expected)
-        for turn in ("one", "two"):  # and all of them in one pipeline, with other keys and holds
+        for turn in ("one", "two"):  # then all of them in one pipeline, with other keys and holds
             requests = [tuple(word + turn if word in NAMES else word for word in words) for words in COMMANDS]
             expected, got = table.pipeline(requests), client.pipeline(requests)
             for words, one, other in zip(requests, expected, got):
@@ -236,7 +236,7 @@ def descriptors_are_decided_as_with_a_table():
 
 
 def transactions_answer_as_with_a_table():
-    """Each command of EXEC is decided in its turn: who settles a hold of the same transaction finds it."""
+    """The commands of EXEC are decided in turn: a settlement finds a hold of the same transaction."""
     requests = [("MULTI",), ("WEIR.TAKE", "t", "5/hour", "2"), ("PING", "x"), ("WEIR.HOLD", "t1", "t", "5/hour", "2", "60000"),
                 ("WEIR.SETTLE", "t1", "1"), ("WEIR.RESET", "t", "5/hour"), ("WEIR.TAKE", "t", "5/hour"), ("EXEC",),
                 ("MULTI",), ("WEIR.TAKE", "t", "nonsense"), ("EXEC",), ("WEIR.PEEK", "t", "5/hour"),
@@ -249,7 +249,7 @@ def transactions_answer_as_with_a_table():
 
 
 def a_long_pipeline_takes_effect_in_order():
-    """More claims than one call has, by several connections: each RESET forgets just what came before it."""
+    """More claims than fit one call, over several connections: each RESET forgets exactly what came before it."""
     requests = [request for _ in range(400) for request in
                 (("WEIR.TAKE", "k", "5/hour"), ("WEIR.TAKE", "k", "5/hour", "2"), ("WEIR.PEEK", "k", "5/hour"),
                  ("WEIR.TAKE", "k", "bad"), ("WEIR.RESET", "k", "5/hour"))]
@@ -261,7 +261,7 @@ def a_long_pipeline_takes_effect_in_order():
 
 
 def who_one_is_is_decided_in_order():
-    """AUTH and RESET take effect between the commands that are before and behind them."""
+    """AUTH and RESET take effect between the commands before and after them."""
     with redis() as server, written("users:\n  default: {password: secret, role: admin}\n", "weir.yaml") as path:
         with daemon(WEIR, "--config", path, "--store", server.url, *PATIENT) as one, Client(one) as client:
             client.ask("AUTH", "secret")
@@ -275,7 +275,7 @@ def who_one_is_is_decided_in_order():
 
 
 def two_servers_share_a_limit_exactly():
-    """From pipelines of many connections to both."""
+    """With pipelines on many connections to both."""
     limit, each, admitted = 500, 200, []
 
     def ask(one):
@@ -291,7 +291,7 @@ def two_servers_share_a_limit_exactly():
             thread.join(TIMEOUT_S)
         assert len(admitted) == len(threads) and sum(admitted) == limit, admitted
         info = client.info()
-        assert int(info["store_calls"]) < 3 * each, info  # many requests travel in one call
+        assert int(info["store_calls"]) < 3 * each, info  # many requests share a call
     return f"{admitted}"
 
 
@@ -385,11 +385,11 @@ def each_limit_says_what_decides_without():
         assert denied[4] == 10**9 and denied[9] == "closed", denied
         status, body, headers = visit(one, "GET", "/v1/check?path=%2Fclosed&user=a")
         assert status == 503 and headers["Retry-After"] == "1" and json.loads(body)["decided_by"] == "closed", body
-        # All or nothing: what is closed lets nothing be charged elsewhere; /local-closed meets two limits.
+        # All or nothing: a limit that fails closed charges no other. /local-closed matches two limits.
         assert admitted(client, "/local-closed", "b", 3) == 0 and admitted(client, "/local", "b", 6) == 3
         assert client.pipeline([("WEIR.TAKE", "p", "4/day")] * 6)[-1][:3] == [0, 4, 0]
         assert sum(answer[0] for answer in client.pipeline([("WEIR.TAKE", "q", "4/day")] * 6)) == 2
-        # Decided at once, but each by itself: what is closed to one is nothing to those behind it.
+        # Decided at once, but separately: a limit that fails closed does not affect the next commands.
         taken = client.pipeline([("WEIR.TAKE", "d", "@closed")] + [("WEIR.TAKE", "d", "@local")] * 6)
         assert [answer[0] for answer in taken] == [0, 1, 1, 1, 0, 0, 0], taken
         assert int(client.info()["store_deferred_keys"]) > 0
@@ -406,7 +406,7 @@ def each_limit_says_what_decides_without():
 
 
 def nobody_waits_for_one_that_is_stuck():
-    """Redis is stopped while pipelines come: all are answered, and it decides again when it goes on."""
+    """Redis is stopped while pipelines arrive: all get replies, and Redis decides again when it continues."""
     with redis() as server, stored(server, "--store_budget", "50ms", "--on_store_failure", "open") as (_, client):
         for turn in range(3):
             server.tell(signal.SIGSTOP)
@@ -418,7 +418,7 @@ def nobody_waits_for_one_that_is_stuck():
 
 
 def a_store_that_never_was():
-    """The server starts, and is ready only if it may decide."""
+    """The server starts, and is ready only if it can decide without Redis."""
     with tempfile.TemporaryDirectory(prefix="weir-store-") as folder:
         url = f"redis+unix://{folder}/nobody"
         with daemon(WEIR, "--store", url, "--store_budget", "20ms", http="127.0.0.1:0") as one, Client(one) as client:
@@ -463,7 +463,7 @@ def a_policy_changes_while_it_is_asked():
         for thread in threads:
             thread.join(TIMEOUT_S)
         assert not faults and int(client.info()["policy_changes"]) >= 6, faults[:3]
-        # What was used stays used, and no more.
+        # The usage stays, and nothing is added.
         assert client.ask("WEIR.CHANGE", "per-user", "10/day") == "OK"
         assert client.ask("WEIR.TAKE", "fresh", "@per-user", "4")[1:3] == [10, 6]
         assert client.ask("WEIR.CHANGE", "per-user", "20/day burst 20") == "OK"
@@ -476,7 +476,7 @@ def per_user(limit):
 
 
 def reload(client, path, text):
-    """The server of this client has the new policy when it returns."""
+    """Returns when the server of this client has the new policy."""
     with open(path + ".new", "w", encoding="utf-8") as file:
         file.write(text)
     os.rename(path + ".new", path)
@@ -489,7 +489,7 @@ def take(client, user, cost=1):
 
 
 def two_servers_with_different_limits_mint_nothing():
-    """A rolling reload, of which one server has heard: both decide by the limit that was set last."""
+    """A rolling reload that has reached one server: both decide by the limit that was set last."""
     with written(per_user("50/day")) as old, written(per_user("50/day"), "other.yaml") as new, redis() as server, \
             stored(server, *PATIENT, "--policy", old) as (_, behind), \
             stored(server, *PATIENT, "--policy", new) as (_, ahead):
@@ -499,22 +499,22 @@ def two_servers_with_different_limits_mint_nothing():
         for _ in range(10):
             assert take(ahead, "u") == [0, 5, 0]
             assert take(behind, "u") == [0, 5, 0]
-        # A key that only the server with the old limit has seen is cut once, not again and again.
+        # A key that only the server with the old limit has seen is cut once, not repeatedly.
         assert take(behind, "v", 3) == [1, 50, 47]
         assert take(ahead, "v") == [1, 5, 1]
         assert take(behind, "v") == [1, 5, 0]
         assert [take(one, "v") for one in (ahead, behind)] == [[0, 5, 0]] * 2
-        # The other one follows: the numbers are the same, and nothing changes.
+        # The other server follows: the numbers are the same, and nothing changes.
         reload(behind, old, per_user("5/day"))
         assert [take(one, "v") for one in (ahead, behind)] == [[0, 5, 0]] * 2
-        # And is the first to be raised.
+        # Now it is the first to be raised.
         reload(behind, old, per_user("9/day"))
         assert take(behind, "v") == [1, 9, 3]
         assert take(ahead, "v") == [1, 9, 2]
 
 
 def a_limit_of_another_kind_and_back():
-    """The policy that was loaded last decides, although its limit has been there before."""
+    """The policy that was loaded last decides, although its limit was used before."""
     with written(per_user("50/day")) as old, written(per_user("50/day"), "other.yaml") as new, redis() as server, \
             stored(server, *PATIENT, "--policy", old) as (_, behind), \
             stored(server, *PATIENT, "--policy", new) as (one, ahead):
@@ -529,8 +529,8 @@ def a_limit_of_another_kind_and_back():
 
 
 def a_server_that_starts_with_another_limit():
-    """Its first decision is by the limit that it was started with. One that has started before it and could not reach Redis
-    does not take the limit back."""
+    """Its first decision is by the limit that it was started with. A server that started earlier and could not reach
+    Redis does not revert the limit."""
     with written(per_user("50/day")) as old, written(per_user("5/day"), "new.yaml") as new, redis() as server, \
             stored(server, *PATIENT, "--policy", old) as (_, first):
         assert take(first, "u", 20) == [1, 50, 30]
@@ -549,10 +549,10 @@ def a_server_that_starts_with_another_limit():
 
 
 def a_limit_changes_while_a_policy_waits_for_requests():
-    """The policy before it stays until Redis has answered those who go by it; whoever changes a limit need not wait."""
+    """The old policy stays until Redis has replied to its requests. A change of a limit does not wait for that."""
     with written(POLICY) as path, redis() as server, stored(server, *PATIENT, "--policy", path) as (one, client), \
             contextlib.ExitStack() as stack:
-        askers = [stack.enter_context(Client(one)) for _ in range(8)]  # of each worker some
+        askers = [stack.enter_context(Client(one)) for _ in range(8)]  # several per worker
         server.tell(signal.SIGSTOP)
         for i, asker in enumerate(askers):
             asker.send("WEIR.CHECK", "ip", f"1.1.1.{i}")
@@ -574,7 +574,8 @@ def cpu_s(one):
 
 
 def who_sends_more_while_it_waits_is_not_looked_at():
-    """Its first request waits for the store: what it sends meanwhile, or that it has sent all, keeps no worker busy."""
+    """The first request waits for the store. Further data from the client, or the end of it, must not keep a worker
+    busy."""
     with redis() as server, stored(server, *PATIENT) as (one, client):
         client.ask("WEIR.TAKE", "k", "10/day")
         for ends in (False, True):
@@ -595,7 +596,8 @@ def who_sends_more_while_it_waits_is_not_looked_at():
 
 
 def who_sends_more_behind_its_last_request_is_answered():
-    """What comes behind `Connection: close` is passed over, however much it is: the client reads its answer when all is sent."""
+    """Bytes after `Connection: close` are ignored, however many there are. The client reads its response after it has
+    sent all."""
     with redis() as server, stored(server, "--store_budget", "300ms") as (one, _):
         server.tell(signal.SIGSTOP)
         text = json.dumps({"limit": "5/day", "key": "k"})
@@ -603,21 +605,21 @@ def who_sends_more_behind_its_last_request_is_answered():
         with socket.create_connection((host, int(port)), 5) as other:
             other.sendall(b"POST /v1/take HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n"
                           b"Content-Length: %d\r\n\r\n%sGET / HTTP/1.1\r\n" % (len(text), text.encode()))
-            for _ in range(200):  # more than the kernel keeps
+            for _ in range(200):  # more than the kernel buffers
                 other.sendall(b"x: " + b"y" * (1 << 16) + b"\r\n")
             assert other.recv(12) == b"HTTP/1.1 200"
         server.tell(signal.SIGCONT)
 
 
 def who_leaves_leaves_nothing_behind():
-    """Connections that close while Redis is asked for them do not keep the policy that they were asked by."""
+    """Connections that close during a call to Redis do not keep their policy alive."""
     with written(POLICY) as path, redis() as server, stored(server, *PATIENT, "--policy", path) as (one, client):
         server.tell(signal.SIGSTOP)
         for i in range(20):
             with Client(one) as other:
                 other.socket.sendall(bulks("WEIR.CHECK", "ip", f"1.1.1.{i}") * 3)
         with open(path, "a", encoding="utf-8") as file:
-            file.write("  - {name: another, match: {path: /another}, limit: 7/day}\n")  # not of those who have left
+            file.write("  - {name: another, match: {path: /another}, limit: 7/day}\n")  # not for the clients that have left
         ticket = client.ask("WEIR.RELOAD")
         until(lambda: int(client.info()["policy_reloads"]) >= ticket, "the policy before it is let go of")
         server.tell(signal.SIGCONT)
@@ -626,7 +628,7 @@ def who_leaves_leaves_nothing_behind():
 
 
 def who_leaves_is_not_looked_at():
-    """A refund over HTTP tells of who asked, and that one has gone."""
+    """A refund over HTTP records its client, which has left."""
     with redis() as server, stored(server, "--store_budget", "300ms") as (one, client):
         server.tell(signal.SIGSTOP)
         host, port = one.http_at.rsplit(":", 1)
@@ -656,7 +658,7 @@ def what_was_asked_is_answered_at_the_end():
 
 
 def who_has_left_is_not_waited_for_at_the_end():
-    """A request whose client is gone has another question, about limits in shadow, when the server is shutting down."""
+    """A request whose client has left makes another call, for limits in shadow, while the server shuts down."""
     with written(POLICY) as path, redis() as server, \
             stored(server, "--store_budget", "500ms", "--policy", path) as (one, client):
         client.close()
@@ -669,7 +671,7 @@ def who_has_left_is_not_waited_for_at_the_end():
 
 
 def who_leaves_does_not_wait():
-    """Of a take that waits, also if what came behind it is no RESP."""
+    """A waiting take ends with its client, even if invalid bytes followed it."""
     with plain() as (one, client):
         client.ask("WEIR.TAKE", "k", "1/hour")
         with one.connect() as other:

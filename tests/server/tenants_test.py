@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Users with a key_prefix: whatever a tenant sends, it counts in keys of its own, which others see with the prefix.
+"""Users with a key_prefix: a tenant's requests count in its own keys, which others see with the prefix.
 
     tenants_test.py WEIR"""
 
@@ -80,12 +80,12 @@ def post(one, token, path, body=None, method="POST"):
 
 
 def left(verdict):
-    """What a reply of the form of WEIR.TAKE says is left."""
+    """What a reply in the format of WEIR.TAKE has left."""
     return verdict[2]
 
 
 def commands_count_for_the_tenant():
-    """Each takes three times; whoever takes after them begins anew."""
+    """Each tenant takes three times; a user outside the tenant starts with the full limit."""
     rows = [(("WEIR.TAKE", "k1", LIMIT), 8), (("WEIR.UPTO", "k2", LIMIT, 1), 8), (("WEIR.ALL", "k3", LIMIT, 1, "k3b", "99/day", 1), 8),
             (("WEIR.TAKE", "k4", LIMIT, "WAIT", 1), 8), (("WEIR.TAKE", "ann", "@by-user"), 8), (("WEIR.TAKE", "10.0.0.1", "@by-ip"), 8),
             (("WEIR.TAKE", "ip=10.0.0.2", "@by-ip", 1, "WAIT", 1), 8), (("WEIR.TAKE", "/a/../B", "@by-path"), 8),
@@ -97,7 +97,7 @@ def commands_count_for_the_tenant():
             for client in clients:
                 found = [left(reply) for reply in client.pipeline([words] * 3)]
                 assert found == [first, first - 1, first - 2], (words, found)
-        with users(one, "acme2") as (same,):  # another user of the tenant
+        with users(one, "acme2") as (same,):  # another user of the same tenant
             assert left(same.ask("WEIR.TAKE", "k1", LIMIT)) == 5 and left(same.ask("WEIR.TAKE", "10.0.0.1", "@by-ip")) == 5
 
 
@@ -118,7 +118,7 @@ def checks_count_for_the_tenant():
         # Limits without a key have a copy for each tenant: 4 of each row.
         for client in clients:
             assert left(client.ask("WEIR.PEEK", "", "@everyone")) == 50 - 4 * len(rows)
-        # Shadow limits, too; and whoever has no prefix sees the keys of tenants with theirs.
+        # The same for shadow limits. A user without a prefix sees tenants' keys with their prefixes.
         for key, limit, remaining in (("acme/ann", "@by-user", 5), ("user=acme/ann", "@shadowed", 0), ("acme/ip=10.0.0.1", "@by-ip", 5),
                                       ("acme/10.0.0.1", "@by-ip", 5), ("acme/", "@everyone", 50 - 4 * len(rows)),
                                       ("acme/user=bob ip=10.0.0.9", "@by-both", 1), ("Beta.b/ip=10.0.0.1", "@by-ip", 5),
@@ -198,7 +198,7 @@ def long_keys_are_errors():
         assert left(plain.ask("WEIR.TAKE", key, LIMIT)) == 8
         for words in (("WEIR.TAKE", key, LIMIT), ("CL.THROTTLE", key, 8, 1, 86400)):
             assert "with the user's key_prefix" in acme.refusal(*words), words[0]
-        assert acme.ask("WEIR.CHECK", "user", "k" * 8000)[2] == 8  # as long as a policy takes them
+        assert acme.ask("WEIR.CHECK", "user", "k" * 8000)[2] == 8  # the longest that a policy accepts
         # Many that fit, one after the other, and together.
         found = acme.pipeline([("WEIR.TAKE", "k" * 16000 + str(i % 2), LIMIT) for i in range(8)])
         assert [left(reply) for reply in found] == [8, 8, 7, 7, 6, 6, 5, 5], found
@@ -214,7 +214,7 @@ def top_keys_show_the_prefix():
 
 
 def requests_that_wait_are_the_tenants():
-    """Each has the whole limit, whose second request would have to wait for a day."""
+    """Each tenant has the full limit; its second request would have to wait for a day."""
     policy = "limits:\n  - {name: queue, key: user, limit: 1/day leaky queue 3, wait: 1s}\n"
     with serving(policy) as one, users(one, *TENANTS) as clients:
         for client in clients:

@@ -1,7 +1,9 @@
-"""toy.py: the suites of weir serve with weir_toy, a server whose store completes later and in any order (toy_stores.c).
+"""toy.py: runs the suites of weir serve with weir_toy, a server whose store completes later and in any order
+(toy_stores.c).
 
-A test, or a part of one, is skipped only for a reason below; run() of daemon.py counts and prints them. What holds with any
-store is not skipped. The seed of delays and order is printed, too: WEIR_TOY_SEED=N repeats it, as far as threads permit."""
+A test, or a part of one, is skipped only for a reason below; run() of daemon.py counts and prints these. Properties of
+every store are not skipped. The seed of delays and order is printed: WEIR_TOY_SEED=N repeats it, as far as threads
+permit."""
 
 import collections
 import os
@@ -30,12 +32,12 @@ _of_suite = TESTS.get(os.path.basename(sys.argv[0]).removesuffix(".py"), {}) if 
 
 
 def skips(test):
-    """Whether a test of this suite is skipped: the reason, or None."""
+    """The reason why a test of this suite is skipped, or None."""
     return _of_suite.get(test)
 
 
 def skips_part(reason):
-    """Whether a part of a test is skipped, for one of the reasons above; counts it."""
+    """Whether a part of a test is skipped, for one of the reasons above. Counts it."""
     if IS_TOY:
         _skipped["parts"][reason] += 1
     return IS_TOY
@@ -50,7 +52,7 @@ def _listed(counts):
 
 
 def summary(passed, failed, names):
-    """The last line of a run. A test that is to be skipped and is not there is a mistake in the table above."""
+    """The last line of a run. An unknown test in the table above is an error."""
     unknown = sorted(set(_of_suite) - set(names))
     assert not unknown, f"toy.py names tests that are not there: {unknown}"
     tests, parts = _skipped["tests"], _skipped["parts"]

@@ -1,5 +1,5 @@
-/* toy_store.c: requests in three lists: gathered until the store is flushed, sent, and due. A thread of the store wakes the worker
- * when the next one is due. */
+/* toy_store.c: requests in three lists: gathered until the store is flushed, sent, and due. A thread of the store wakes
+ * the worker when the next one is due. */
 #include "toy_store.h"
 
 #include <pthread.h>
@@ -9,11 +9,11 @@
 
 enum {
 	DELAY_MOST_NS = 2000000,
-	ONE_AT_ONCE = 8, /* one request of so many completes in submit */
-	UNDECIDED = 0xa5 /* bytes of verdicts until the request completes, so that nobody reads them before */
+	ONE_AT_ONCE = 8, /* one in this many requests completes in submit */
+	UNDECIDED = 0xa5 /* fills verdicts until the request completes, to expose early reads */
 };
 
-/* A request that completes later. What came of it is kept here until then. */
+/* A request that completes later. Its result is kept here until then. */
 struct later {
 	struct weir__store_request *request;
 	uint64_t due_ns, sum;
@@ -27,14 +27,14 @@ struct list {
 };
 
 struct toy_store {
-	struct weir__store store; /* the first: so it leads here */
+	struct weir__store store; /* first, so that a pointer to it can be cast */
 	struct weir_table *table;
 	struct weir__loop *loop;
 	uint64_t random;
 	struct list gathered, sent, due;
 
 	pthread_t thread;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* protects what follows */
 	pthread_cond_t changed;
 	uint64_t wake_at_ns; /* UINT64_MAX: never */
 	bool is_ending;
@@ -58,7 +58,7 @@ static uint64_t random_below(struct toy_store *toy, uint64_t n)
 	return (mixed ^ (mixed >> 31)) % n;
 }
 
-/* A test without memory is over. */
+/* Aborts without memory. */
 static void *must(void *memory)
 {
 	if (memory == NULL)
@@ -77,7 +77,7 @@ static void add(struct list *list, struct later *later)
 
 /* --- submitting -------------------------------------------------------------------------------------------------- */
 
-/* Of claims that have to stay as they are until the request completes. */
+/* A checksum of the claims, which must not change until the request completes. */
 static uint64_t sum_claims(const struct weir__store_request *request)
 {
 	uint64_t sum = request->n;
@@ -90,8 +90,8 @@ static uint64_t sum_claims(const struct weir__store_request *request)
 	return sum;
 }
 
-/* Decides by what lies on the stack of the caller, as a table does, and completes by what was kept. Whether a premise holds is
- * known now alone: if it does not, the request completes now. */
+/* Decides with the caller's data, as a table does, and completes with the kept copy. A premise can only be checked now:
+ * if it does not hold, the request completes now. */
 static bool submit(struct weir__store *store, struct weir__store_request *request)
 {
 	struct toy_store *const toy = (struct toy_store *)(void *)store;
@@ -144,7 +144,7 @@ static void flush(struct weir__store *store)
 	toy->gathered.n = 0;
 }
 
-/* Moves what is due to its own list, shuffled. */
+/* Moves the due requests to their own list, shuffled. */
 static void find_due(struct toy_store *toy)
 {
 	const uint64_t now = now_ns();
@@ -176,7 +176,7 @@ static void complete(const struct weir__store *store, struct later *later)
 	request->outcome = decided->outcome;
 	request->is_closed = decided->is_closed;
 	request->n_current = decided->n_current;
-	if (request->operation == WEIR__STORE_INSPECT) { /* else they are not set, nor is the decision of one claim */
+	if (request->operation == WEIR__STORE_INSPECT) { /* not set otherwise, nor is the decision of one claim */
 		request->is_stored = decided->is_stored;
 		request->full_at = decided->full_at;
 	}
@@ -193,11 +193,11 @@ static void collect(struct weir__store *store)
 	find_due(toy);
 	set_alarm(toy);
 	for (size_t i = 0; i < toy->due.n; i++)
-		complete(store, toy->due.at[i]); /* which may submit more */
+		complete(store, toy->due.at[i]); /* may submit more */
 	toy->due.n = 0;
 }
 
-/* Wakes the worker under the lock: once the store has nothing under way, its loop may be closed. */
+/* Wakes the worker under the lock, because the loop may be closed once the store is idle. */
 static void *wake_worker(void *toy_)
 {
 	struct toy_store *const toy = toy_;

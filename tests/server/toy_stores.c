@@ -1,9 +1,9 @@
-/* toy_stores.c: in the place of server/stores.c, so that the whole server runs with a store that completes later.
+/* toy_stores.c: replaces server/stores.c, so that the whole server runs with a store that completes later.
  *
- * The program `weir_toy` is `weir` with this store, and needs no setting for it: WEIR_STORE is set to toy: before main. The server
- * then prints and shows what it does without a store. With the URL of a Redis it shows that URL, and a status, but decides by the
- * same toy. WEIR_TOY_SEED is a number that chooses delays and order; it is removed from the environment, since the server warns
- * of variables that are not settings. */
+ * The program `weir_toy` is `weir` with this store, and needs no setting for it: WEIR_STORE is set to toy: before main.
+ * The server then prints the same as without a store. With the URL of a Redis it shows that URL and a status, but
+ * decides by the same toy store. WEIR_TOY_SEED selects delays and order. It is removed from the environment, because
+ * the server warns about variables that are not settings. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static uint64_t seed = 1;
 
 struct weir__stores {
 	struct weir_table *table;
-	uint64_t n_open; /* workers that have one */
+	uint64_t n_open; /* workers with a store */
 	bool has_status;
 };
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""weir_toy, whose store completes later and in any order, must answer what weir answers, whose table completes at once.
+"""weir_toy, whose store completes later and in any order, must send the same replies as weir, whose table completes at
+once.
 
     toy_test.py WEIR_TOY WEIR
 
-Both get the same random pipelines; numbers that depend on the time are left out of the comparison."""
+Both get the same random pipelines. Numbers that depend on time are not compared."""
 
 import contextlib
 import json
@@ -34,7 +35,8 @@ POLICY = """limits:
   - {name: canary, key: [user], limit: 900/1000day, mode: shadow}
   - {name: other-canary, key: [path], limit: 25/1000day, mode: shadow, match: {path: /s}}
 """
-# Limits in shadow are asked after the enforced ones, so checks that overlap charge them in any order: no test compares these.
+# Limits in shadow are decided after the enforced ones, so overlapping checks charge them in any order: they are not
+# compared.
 LIMITS = ["10/1000day", "3/1000day fixed_window", "20/1000day sliding_log", "12/1000day sliding_counter", "5/1000day leaky queue 3",
           "2/1000day leaky"]
 NAMED = ["@per-user"]
@@ -53,7 +55,7 @@ descriptors:
 
 @contextlib.contextmanager
 def both(*options, text=POLICY):
-    """A server of each program, one worker each, so that connections of a test meet in one loop."""
+    """A server of each program, with one worker, so that all connections of a test share a loop."""
     with tempfile.TemporaryDirectory(prefix="weir-toy-") as folder:
         policy = os.path.join(folder, "policy.yaml")
         with open(policy, "w", encoding="utf-8") as file:
@@ -64,7 +66,7 @@ def both(*options, text=POLICY):
 
 
 def masked(replies):
-    """Without durations, instants and counters of bytes, which are long numbers."""
+    """Masks durations, times and byte counters, which are long numbers."""
     return re.sub(rb"\d{4,}(-\d\d-\d\dT\d\d:\d\d:\d\dZ)?", b"N", replies)
 
 
@@ -74,7 +76,7 @@ def difference(late, now):
 
 
 def ask_both(servers, connect, pieces, says_all):
-    """The same bytes, in the same pieces; returns what both reply until they close."""
+    """Sends the same bytes in the same pieces. Returns what both reply until they close."""
     replies = []
     for server in servers:
         with connect(server) as client:
@@ -93,7 +95,7 @@ def ask_both(servers, connect, pieces, says_all):
 
 
 def cut(chance, data):
-    """In up to 5 pieces."""
+    """Splits the data into up to 5 pieces."""
     places = sorted(chance.randrange(len(data) + 1) for _ in range(chance.choice((0, 0, 1, 4))))
     return [data[a:b] for a, b in zip([0, *places], [*places, len(data)]) if a < b]
 
@@ -101,8 +103,8 @@ def cut(chance, data):
 # --- RESP -------------------------------------------------------------------------------------------------------------
 
 def decision(chance, n):
-    """A command that decides, on one of a few keys of this round. What is held is neither refunded nor reset: else a settlement
-    gives back what was charged at nearly the same time, and how near that is depends on the server."""
+    """A command that decides, on one of a few keys of this round. Held keys are neither refunded nor reset, because a
+    settlement would then give back charges of nearly the same time, and how near depends on the server."""
     def key():
         return f"{n}-{chance.randrange(4)}"
 
@@ -228,7 +230,7 @@ def http_request(chance, n, is_last):
 
 
 def without_instants(replies):
-    """Seconds may be others, and so may the number of their digits be: lengths of bodies and dates are left out."""
+    """Seconds and the number of their digits may differ, so lengths of bodies and dates are removed."""
     replies = re.sub(rb"(Date|Content-Length): [^\r]*", rb"\1", replies)
     return masked(replies)
 
@@ -241,7 +243,7 @@ def http_is_answered_the_same():
             n_requests += count
             requests = [http_request(chance, n, i == count - 1) for i in range(count)]
             if chance.random() < 0.2:
-                requests.append(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")  # behind the last: nobody answers it
+                requests.append(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")  # after the last request: ignored
             pieces = cut(chance, b"".join(requests))
             late, now = ask_both(servers, lambda server: socket.create_connection(("127.0.0.1", http_port(server)), TIMEOUT_S),
                                  pieces, False)
@@ -256,7 +258,7 @@ def http_port(server):
 
 
 def observed(server):
-    """What was seen of decisions, by limit."""
+    """The counted decisions, by limit."""
     with socket.create_connection(("127.0.0.1", http_port(server)), TIMEOUT_S) as client:
         client.sendall(b"GET /v1/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         live = json.loads(receive_all(client).split(b"\r\n\r\n", 1)[1])
@@ -265,7 +267,7 @@ def observed(server):
 
 
 def check_observed(servers):
-    time.sleep(1.1)  # a second is told of when it is over
+    time.sleep(1.1)  # a second is reported when it is over
     late, now = (observed(server) for server in servers)
     assert late == now, (late, now)
 
@@ -299,13 +301,13 @@ def descriptors_are_answered_the_same():
 # --- clients that leave ----------------------------------------------------------------------------------------------
 
 def hang_up(client):
-    """At once, with a reset: what was sent before may be read or not."""
+    """Closes with a reset: earlier data may be read or not."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
 
 
 def leave_early(chance, servers, n):
-    """Sends a pipeline, and leaves at any time of it."""
+    """Sends a pipeline, and leaves at a random time."""
     server = servers[0]
     if n % 2:
         client = server.connect()
@@ -337,7 +339,7 @@ def shadows_deny_as_many():
 
 
 def what_was_sent_takes_effect():
-    """Whether anybody hears of it or not."""
+    """Even if no client reads the reply."""
     with both() as (late, _), Client(late) as other:
         for n in range(20):
             with late.connect() as client:
@@ -349,7 +351,7 @@ def what_was_sent_takes_effect():
 
 
 def the_end_waits_for_what_is_under_way():
-    """Also for requests that ask the store again, and whose clients have gone."""
+    """Also for requests that call the store again, and for clients that have left."""
     check = bulks("WEIR.CHECK", "user", "a", "path", "/b")
     for n in range(12):
         with both() as (late, _), late.connect() as stays, late.connect() as leaves:

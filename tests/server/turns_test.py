@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""weir serve: what one client must not do to another, nor an answer to the next. What must come first is judged by what the
-others find, not by how long it takes.
+"""weir serve is fair between clients, and one reply does not affect the next. The order is checked by what requests
+find, not by how long they take.
 
     turns_test.py WEIR [TEST...]"""
 
@@ -26,7 +26,7 @@ SMALL = ("--workers", "1", "--keys", "1000")
 
 @contextlib.contextmanager
 def asleep(one):
-    """What is sent meanwhile is in the server's sockets, all of it, when it goes on."""
+    """Stops the server. What is sent meanwhile is in its sockets when it continues."""
     os.kill(one.process.pid, signal.SIGSTOP)
     try:
         yield
@@ -48,7 +48,7 @@ def ended(one):
 # --- turns ------------------------------------------------------------------------------------------------------------
 
 def short_came_first(one, long, short):
-    """It found that the key is not taken; in the end it is."""
+    """The short request found the key unused; in the end it is used."""
     assert receive(short, 8) == b"*7\r\n:1\r\n", "the pipeline came first"
     reader = threading.Thread(target=receive_all, args=(long,))
     reader.start()
@@ -59,7 +59,7 @@ def short_came_first(one, long, short):
 
 
 def a_long_pipeline_lets_others_in():
-    """Behind some seconds of work a key is taken; who asks meanwhile finds that it is not yet."""
+    """A key is taken after some seconds of work. A request that arrives meanwhile finds it unused."""
     take, peek = bulks("WEIR.TAKE", "k", "1/1000day"), bulks("WEIR.PEEK", "k", "1/1000day")
     with daemon(WEIR, *SMALL, "--output", "1GiB") as one, one.connect() as long, one.connect() as short:
         expect(long, bulks("PING"), PONG)
@@ -99,8 +99,8 @@ def flood(client, is_over):
 
 
 def a_turn_that_ends_with_a_wait_is_over():
-    """A wait may be the last request of a turn, wherever that ends: then it is the server that takes its time, and not a
-    client that takes no answers. INFO looks at many keys, so that a turn has few of them."""
+    """A wait may be the last request of a turn. Then the client is not stalled, because the server is the one that
+    waits. INFO scans many keys, so a turn has few of them."""
     with daemon(WEIR, "--workers", "1", "--stall", "250ms") as one, contextlib.ExitStack() as stack:
         clients = [stack.enter_context(Client(one)) for _ in range(6)]
         for i, client in enumerate(clients):
@@ -141,7 +141,7 @@ def the_end_waits_for_the_store():
         others = [stack.enter_context(one.connect()) for _ in range(20)]
         for client in others:
             expect(client, bulks("PING"), PONG)
-        with asleep(one):  # with more than is read at once
+        with asleep(one):  # with more than the server reads at once
             for client in others:
                 client.sendall(bulks("WEIR.TAKE", "k" * 50000, "1000/1000day") * 10)
             os.kill(one.process.pid, signal.SIGTERM)
@@ -153,7 +153,7 @@ def the_end_waits_for_the_store():
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 def no_answer_is_longer_than_its_room():
-    """Whatever is in the buffer of answers already."""
+    """Whatever the reply buffer already contains."""
     docs = bulks("COMMAND", "DOCS", *["weir.check"] * 126)
     refused = b"-ERR the reply would be too long: request less at once\r\n"
     with daemon(WEIR, *SMALL) as one, one.connect() as client:
@@ -166,7 +166,7 @@ def no_answer_is_longer_than_its_room():
 
 
 def one_that_is_too_large_comes_behind_answers_that_wait():
-    """The client reads nothing before it has said all."""
+    """The client reads only after it has sent everything."""
     text = b"x" * 60000
     echo = b"$60000\r\n%s\r\n" % text
     with daemon(WEIR, *SMALL) as one, one.connect() as client:
@@ -215,7 +215,7 @@ def no_two_clients_have_one_id():
 
 
 def strangers_go():
-    """Who says who it is stays; who does not makes room for others. There is time enough to say so on a busy machine."""
+    """A client that authenticates stays; others make room. The time is long enough for a busy machine."""
     with tempfile.TemporaryDirectory(prefix="weir-turns-") as folder:
         path = os.path.join(folder, "weir.yaml")
         with open(path, "w", encoding="utf-8") as file:

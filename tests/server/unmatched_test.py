@@ -40,7 +40,7 @@ class Asking:
             return answer.status, dict(answer.getheaders()), answer.read().decode()
 
     def counted(self):
-        """Unmatched and denied, as every place says it."""
+        """Unmatched and denied requests, as every interface reports them."""
         page = Page(self.http("GET", "/metrics")[2])
         live = json.loads(self.http("GET", "/v1/live")[2])["unmatched"]
         info = self.resp.info()
@@ -91,9 +91,9 @@ def what_matches_does_not_count():
         for attributes in ("user", "ann"), ("path", "/public"), ("path", "/trial"):
             assert ask.resp.ask("WEIR.CHECK", *attributes)["allowed"]
         assert ask.counted() == (0, 0)
-        # They are traffic all the same.
+        # They still count as traffic.
         assert ask.decided() == (3, 0)
-        # Limits in requests are not of the policy, and a look decides nothing.
+        # Inline limits are not part of the policy, and a peek decides nothing.
         ask.resp.ask("WEIR.TAKE", "k", "5/s")
         ask.resp.ask("WEIR.EXPLAIN", "usr", "ann")
         assert ask.http("GET", "/v1/live/key?usr=ann")[0] == 200

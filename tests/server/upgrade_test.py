@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""weir serve hands over to the next server while clients ask: none of them may notice, beyond being told to reconnect.
+"""weir serve hands over to the next server under load. Clients notice only that they are told to reconnect.
 
     upgrade_test.py WEIR plain|sanitized|thread
 
-The thread sanitizer swaps 16 bytes under a lock of the process: two on one table may then admit too much."""
+Under the thread sanitizer, swaps of 16 bytes take a lock of the process, so two processes on one table may allow too
+much."""
 # Covers: src/os/process.c, src/server/handover.c
 
 import contextlib
@@ -47,7 +48,7 @@ def wait_until(holds, what):
 
 
 def adopt_orphans():
-    """Servers whose parent has ended become children of this program: so it can wait for them."""
+    """Makes this program the parent of orphaned servers, so that it can wait for them."""
     assert ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
 
 
@@ -60,7 +61,7 @@ def children():
 
 
 class Line:
-    """One server after another, by the same settings file, which may change."""
+    """Servers that succeed each other, with one configuration file that may change."""
 
     def __init__(self, folder, settings, *options):
         self.folder, self.options = folder, options
@@ -81,7 +82,7 @@ class Line:
             process = subprocess.Popen([self.program, "serve", "--config", self.config, *self.options],
                                        stdout=stdout or log, stderr=log)
         self.pid = process.pid
-        process.returncode = 0  # waited for by its number, as those that follow it
+        process.returncode = 0  # waited for by its pid, like its successors
         if stdout:
             return
         wait_until(lambda: "try: " in self.said() or os.waitpid(self.pid, os.WNOHANG)[0], self.said)
@@ -96,7 +97,7 @@ class Line:
         os.kill(self.pid, signal.SIGUSR2)
 
     def upgrade(self):
-        """Returns the process that was there before, which ends when its connections have."""
+        """Returns the previous process, which ends when its connections have."""
         before, serving = self.pid, re.compile(r"process (\d+) serves now")
         self.attempt()
         wait_until(lambda: len(serving.findall(self.said())) > self.handed, self.said)
@@ -111,7 +112,8 @@ class Line:
         wait_until(lambda: "this server keeps running" in self.said(), self.said)
 
     def ended(self, pid):
-        """Its exit status, once it has ended; and so has the one that started it, before which it is no child of ours."""
+        """The exit status of a process after it has ended. Its own parent must end first, because only then it is our
+        child."""
         status = []
 
         def has_ended():
@@ -153,7 +155,7 @@ def settings_of(*more, resp="127.0.0.1:0", web="127.0.0.1:0"):
 # --- load ------------------------------------------------------------------------------------------------------------
 
 class Load:
-    """Threads that ask until they are told to stop; anything but an answer is a failure."""
+    """Threads that send requests until they are stopped. Anything but a reply is a failure."""
 
     def __init__(self, one, n_http, n_resp):
         self.one, self.is_stopping, self.failures = one, False, []
@@ -265,7 +267,7 @@ def upgrades_under_load_lose_nothing():
 # --- one thing at a time ----------------------------------------------------------------------------------------------
 
 def get(port, target="/healthz"):
-    """On a connection of its own, left open: that, and the answer."""
+    """A request on a new connection: returns the open connection and the response."""
     client = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
     return client, ask(client, target)
 
@@ -287,7 +289,7 @@ def connections_end_as_they_should():
         web, answer = get(one.ports[1])
         assert b"Connection:" not in answer, answer
         before = one.upgrade()
-        expect(resp, bulks("PING"), PONG)  # by the server before
+        expect(resp, bulks("PING"), PONG)  # by the previous server
         web.sendall(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n" * 3)
         answer = receive_all(web)
         assert answer.count(b"200 OK") == 3 and answer.count(b"\r\nConnection: close\r\n") == 1, answer
@@ -319,7 +321,7 @@ def fewer_workers_keep_all_sockets():
     with line(settings_of("workers: 4")) as one:
         one.set(settings_of("workers: 1"))
         assert one.ended(one.upgrade()) == 0
-        for _ in range(40):  # the kernel deals them out to all four
+        for _ in range(40):  # the kernel distributes them to all four
             with connect_to(one.ports[0]) as client:
                 expect(client, bulks("PING"), PONG)
 
@@ -472,7 +474,7 @@ def a_table_that_was_removed_is_told():
 
 
 def lent(listeners, *options):
-    """A server that gets these sockets as systemd hands them over; and where its output goes."""
+    """A server that gets these sockets as from systemd, and the path of its output."""
     for number, listener in enumerate(listeners):
         os.dup2(listener.fileno(), 100 + number)
     script = " ".join(f"{3 + number}<&{100 + number}" for number in range(len(listeners)))
@@ -494,7 +496,7 @@ def sockets_of_systemd_are_taken():
         web.listen()
         resp.listen()
         port = web.getsockname()[1]
-        for workers in ("1", "3"):  # one after the other, by the same sockets
+        for workers in ("1", "3"):  # one after the other, with the same sockets
             process = lent([web, resp], "--listen", path, "--http", f"127.0.0.1:{port}", "--workers", workers)
             with contextlib.closing(process.stdout):
                 for _ in range(10):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Users of weir serve that change while it is asked.
+"""Users of weir serve that change under load.
 
     users_test.py WEIR"""
 # Covers: src/server/user_reload.c, src/server/worker_users.c
@@ -42,7 +42,7 @@ def wait_until(holds, what):
 
 
 class Changing:
-    """A daemon whose file of settings may change."""
+    """A daemon whose configuration file may change."""
 
     def __init__(self, folder, one, path):
         self.folder, self.one, self.path, self.changes = folder, one, path, 0
@@ -61,7 +61,7 @@ class Changing:
         self.changed()
 
     def is_refused(self, text, why):
-        """Standard error tells why, and nothing has changed."""
+        """The server reports the error and keeps the current users."""
         n = self.one.said().count("keeping the current users")
         self.write(text)
         wait_until(lambda: self.one.said().count("keeping the current users") > n and why in self.one.said(),
@@ -140,7 +140,7 @@ def tokens_rotate_under_load():
 
 
 def ten_thousand_users():
-    """All of them may ask; a change of one is noticed, and of others nothing."""
+    """All users may send requests. A change of one is applied, and the others keep their connections."""
     many = [user(f"tenant{i}", f"p{i}", f"t{i}") for i in range(9999)]
     with changing(LIMITS + users(*many)) as one:
         for i in (0, 31, 32, 5000, 9998):
@@ -181,9 +181,9 @@ def who_waits_is_closed_too():
         client = one.auth("goes", "p")
         expect(client, bulks("PING"), PONG)
         client.sendall(bulks("WEIR.TAKE", "k", "1/hour", 1) + bulks("WEIR.TAKE", "k", "1/hour", 1, "WAIT", 3600000))
-        assert client.recv(1) == b"*"  # the first is admitted, the other one waits
+        assert client.recv(1) == b"*"  # the first is allowed, the other waits
         one.change(users(user("stays", "p")))
-        rest = receive_all(client).split(b"*7\r\n")[1:]  # where the store has not replied to the wait yet, it is denied
+        rest = receive_all(client).split(b"*7\r\n")[1:]  # if the store has not replied to the wait yet, it is denied
         assert not rest or toy.IS_TOY and [one[:4] for one in rest] == [b":0\r\n"], rest
         client.close()
 

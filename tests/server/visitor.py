@@ -1,6 +1,6 @@
-"""visitor.py: clients of a site that is limited, each with an address of its own, and what they must get.
+"""visitor.py: clients of a limited site, each with its own address, and checks of their responses.
 
-All of 127.0.0.0/8 is this machine: clients come from 127.0.1.1 and on."""
+All of 127.0.0.0/8 is this machine: clients have addresses from 127.0.1.1 on."""
 
 import contextlib
 import http.client
@@ -17,7 +17,7 @@ clients = (f"127.0.{i // 250 + 1}.{i % 250 + 1}" for i in itertools.count())
 
 
 def free_port():
-    """Below those that the kernel gives to whoever connects: so nobody has it by chance before it is listened at."""
+    """A port below the kernel's range for outgoing connections, so that no other program gets it by chance."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
         first = int(file.read().split()[0])
     while True:
@@ -35,7 +35,7 @@ def changed(text, *changes):
 
 
 def visit(port, client, method="GET", target="/", headers=(), body=None):
-    """(status, headers with small names, body) as the client at this address gets them."""
+    """(status, headers with lower-case names, body) for a client at this address."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S, source_address=(client, 0))
     with contextlib.closing(connection):
         connection.putrequest(method, target)
@@ -49,7 +49,7 @@ def visit(port, client, method="GET", target="/", headers=(), body=None):
 
 
 def crowd(port, client, n, target="/"):
-    """n visits at once: when it began, and when each was answered with 200, in ns."""
+    """n requests at once: the start, and the time of each 200, in ns."""
     since, arrivals, others = time.monotonic_ns(), [], []
 
     def come():
@@ -66,28 +66,28 @@ def crowd(port, client, n, target="/"):
 
 
 def check_smooth(since, arrivals, interval_ns):
-    """Arrivals may be late. But the k-th is never before its departure, k - 1 intervals after the first request was sent; 1 %
-    and 2 ms are for clocks that differ."""
+    """Arrivals may be late, but the k-th is never earlier than k - 1 intervals after the first request was sent.
+    Tolerates 1 % and 2 ms, because clocks differ."""
     for k, at in enumerate(sorted(arrivals)):
         assert (at - since) * 1.01 + 2 * 10**6 >= k * interval_ns, (k, at - since)
 
 
 def check_denied(answer, limit):
-    """That it is a 429 with all it should have, by the limit of this name."""
+    """Checks for a complete 429 by the limit of this name."""
     status, headers, body = answer
     assert status == 429, answer
     assert headers["content-type"].startswith("application/problem+json"), headers
     problem = json.loads(body)
     assert problem["type"].endswith("#quota-exceeded") and problem["status"] == 429, problem
     assert problem["violated-policies"] == [limit], problem
-    assert "limits" not in problem and "shadow_denied" not in problem, problem  # a visitor learns of no other limit
+    assert "limits" not in problem and "shadow_denied" not in problem, problem  # a visitor sees no other limit
     seconds = int(headers["retry-after"])
     assert seconds > 0 and headers["ratelimit"].startswith(f'"{limit}";r=0;t={seconds}'), headers
     return headers, problem
 
 
 def check_told(answer, limit):
-    """Likewise, and that it is all Weir says."""
+    """The same, and that Weir sends nothing else."""
     headers, problem = check_denied(answer, limit)
     assert int(headers["retry-after"]) == -(-problem["retry_after_ns"] // 10**9), (headers, problem)
     assert headers["ratelimit-policy"].startswith(f'"{limit}";q='), headers

@@ -3,7 +3,7 @@
 
     waits_test.py WEIR
 
-Departures are compared by the instants that Redis has decided: it stores when a key is full again, in microseconds."""
+The test compares departures by the state in Redis, which has the time at which a key is full, in microseconds."""
 # Covers: src/engine/waiting.c, src/store/redis/redis_store.c
 
 import contextlib
@@ -29,7 +29,7 @@ POLICY = """limits:
 
 @contextlib.contextmanager
 def servers(store, n=2, *options, budget="10s"):
-    """So many servers on one Redis, with one worker each, and a client of each."""
+    """n servers on one Redis, with one worker each, and a client of each."""
     with tempfile.TemporaryDirectory(prefix="weir-waits-") as folder, contextlib.ExitStack() as stack:
         path = os.path.join(folder, "policy.yaml")
         with open(path, "w", encoding="utf-8") as file:
@@ -49,7 +49,7 @@ class Watch:
         self.client = Client(store)
 
     def full_at(self):
-        """When the only key that is stored is full, in microseconds; None: nothing is stored."""
+        """When the only stored key is full, in microseconds; None: nothing is stored."""
         names = [name for name in self.client.ask("KEYS", "*") if not name.endswith(("~servers", "~changes", "~nodes"))]
         if not names:
             return None
@@ -70,7 +70,7 @@ def watched(store):
 
 
 def waiting_on(one, key, limit, timeout_ms=DAY_MS):
-    """A client whose take waits."""
+    """A client with a waiting take."""
     client = Client(one, protocol=3)
     client.send("WEIR.TAKE", key, limit, 1, "WAIT", timeout_ms)
     return client
@@ -95,7 +95,7 @@ def departures_of_two_servers_are_spaced_by_the_rate():
 
 
 def who_leaves_gives_its_departure_back():
-    """As far as no later one was built upon it."""
+    """Unless later departures depend on it."""
     with redis() as store, servers(store) as (ones, clients), watched(store) as watch:
         clients[0].ask("WEIR.TAKE", "k", QUEUE)
         first = watch.full_at()
@@ -103,7 +103,7 @@ def who_leaves_gives_its_departure_back():
         for n in range(1, 5):
             waits.append(waiting_on(ones[n % 2], "k", QUEUE))
             until(lambda n=n: watch.full_at() == first + n * HOUR_US, "it waits")
-        waits[1].close()  # two have built upon it
+        waits[1].close()  # two later ones depend on it
         until(lambda: sum(int(client.info()["waiting_here"]) for client in clients) == 3, "it has gone")
         assert watch.full_at() == first + 4 * HOUR_US
         waits[3].close()
@@ -125,14 +125,14 @@ def other_limits_are_waited_for():
 
 
 def waits_of_a_server_are_in_order():
-    """Only the first of them calls Redis; the others follow when it has gone."""
+    """Only the first of them calls Redis; the others follow when it has departed."""
     with redis() as store, servers(store) as (ones, clients):
         assert clients[0].ask("WEIR.TAKE", "u", "@named")["allowed"]
         waits = []
         for n in range(2):
             waits.append(waiting_on(ones[0], "u", "@named"))
             until(lambda n=n: int(clients[0].info()["waiting_here"]) == n + 1, "it waits")
-        for n in range(2):  # a named limit is looked at again and again
+        for n in range(2):  # a named limit is looked up at each try
             clients[1].ask("WEIR.RESET", "u", "@named")
             assert waits[n].read()["allowed"], n
             assert int(clients[0].info()["waiting_here"]) == 1 - n, "the other waits on"
@@ -148,13 +148,13 @@ def without_redis_the_fallback_answers():
                 assert first.read()["allowed"]
                 until(lambda: int(clients[0].info()["waiting_here"]) == 2, "two wait")
                 store.tell(signal.SIGSTOP)
-                if mode == "open":  # closed says: in a second; a share knows that the key is used up: both wait on
+                if mode == "open":  # closed: retry in a second; share: the key is used up; both continue to wait
                     assert named.read()["allowed"], mode
                 answer = clients[0].ask("WEIR.TAKE", "fresh", QUEUE, 1, "WAIT", 0)
                 assert answer["allowed"] == allowed, (mode, answer)
                 departs.close()  # Redis cannot be told
                 until(lambda: int(clients[0].info()["waiting_here"]) == (mode != "open"), f"it has gone: {mode}")
-            if mode != "share":  # else it ends without Redis
+            if mode != "share":  # share ends without Redis
                 store.tell(signal.SIGCONT)
             assert ones[0].end() == 0, ones[0].said()
             store.tell(signal.SIGCONT)
@@ -188,7 +188,7 @@ def who_leaves_at_once_leaves_nothing():
             with ones[0].connect() as other:
                 other.sendall(bulks("WEIR.TAKE", f"k{n}", QUEUE, 1, "WAIT", DAY_MS))
                 if n % 2:
-                    other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # ends with a reset
+                    other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closes with a reset
                 if n % 3 == 0:
                     until(lambda: int(clients[0].info()["waiting_here"]) > 0, "it waits")
         until(lambda: clients[0].info()["connected_clients"] == "1" and clients[0].info()["waiting_here"] == "0", "all have gone")

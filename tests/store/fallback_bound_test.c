@@ -2,9 +2,10 @@
  *
  *     fallback_bound_test [ROUNDS]
  *
- * The shared store is a table with the same limits. It is up, out of reach, or stalls: then it decides, and its replies
- * are lost. Servers join, leave, hear of each other late, charge late what they allowed, and change the limit. Time stands
- * in one period of every limit, so that nothing refills. docs/internals/redis.md derives the bounds that are checked. */
+ * The shared store is a table with the same limits. It is up, unreachable, or stalled: then it decides, but its replies
+ * are lost. Servers join, leave, hear of each other late, charge late what they allowed, and change the limit. The
+ * clock stays within one period of every limit, so nothing refills. docs/internals/redis.md derives the bounds that are
+ * checked. */
 #include "store/fallback_store.h"
 
 #include <inttypes.h>
@@ -23,7 +24,7 @@ struct node {
 	struct weir__store *store;
 	struct weir__fallback_shared shared;
 	bool is_there;
-	uint32_t known; /* servers, as it last heard */
+	uint32_t known; /* number of servers, as it last heard */
 	weir_ns joined_at, heard_at;
 	uint64_t charges, refunds;
 	weir_ns charged_at; /* when its last charges were made */
@@ -35,7 +36,7 @@ static struct {
 	enum weather weather;
 	struct node nodes[NODES];
 	weir_ns now;
-	uint64_t most;    /* of the limit, as it is now */
+	uint64_t most;    /* of the current limit */
 	uint64_t allowed; /* units */
 } world;
 
@@ -158,11 +159,11 @@ static struct weir_verdict ask(struct node *node, enum weir__store_operation ope
 static void count_others(struct node *node)
 {
 	node->known = count_nodes();
-	world.now += MS(200); /* a server looks at that number ten times a second */
+	world.now += MS(200); /* a server reads that number ten times a second */
 	node->heard_at = world.now;
 }
 
-/* A server counts the others by a heartbeat, of which the first is its first contact. */
+/* A server counts the others by a heartbeat. The first is its first contact. */
 static void join(struct node *node, const char *text)
 {
 	struct weir__fallback_options options = { .store = &node->behind,
@@ -193,7 +194,7 @@ static void leave(struct node *node)
 	node->is_there = false;
 }
 
-/* What was allowed during an outage is charged, up to what is left. */
+/* Charges what was allowed during an outage, up to what is left. */
 static void charge(struct node *node)
 {
 	world.now++;
@@ -205,7 +206,7 @@ static void charge(struct node *node)
 	node->charged_at = world.now;
 }
 
-/* The limit is raised everywhere. What lowers a limit forgets what was used above it. */
+/* Raises the limit on all servers. A lower limit would cut the usage above it. */
 static void raise_limit(void)
 {
 	struct weir_limit to = weir_table_limit_limit(world.limit);
@@ -231,7 +232,8 @@ static void hear_all(void)
 			(void)ask(&world.nodes[i], WEIR__STORE_PEEK, 0);
 }
 
-/* is_known: every server hears of the key before the weather turns, and all charge before the store decides again. */
+/* is_known: every server hears of the key before the state of the store changes, and all charge before it decides
+ * again. */
 static void turn_weather(bool is_known)
 {
 	if (world.weather == UP) {
@@ -358,7 +360,8 @@ static void what_all_have_heard_of_is_allowed_once(void)
 	play_rounds(true, 1);
 }
 
-/* Redis may deny a request that a share allows, because one that the share denied has taken a part of its units. */
+/* Redis may deny a request that a share allows, because a request that the share denied has taken a part of its
+ * units. */
 static void requests_of_several_units_round_by_less_than_one_each(void)
 {
 	play_rounds(true, 3);

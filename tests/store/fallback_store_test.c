@@ -1,6 +1,6 @@
-/* fallback_store_test.c: what is decided without the store behind, by the rule of each limit; and what is charged later.
+/* fallback_store_test.c: decisions without the primary store, by the rule of each limit, and deferred charges.
  *
- * The fallback goes by the clock, so limits here regain nothing within a test. */
+ * The fallback uses the real clock, so the limits here do not refill within a test. */
 #include "store/fallback_store.h"
 
 #include "store/table/inline_limit.h"
@@ -8,9 +8,9 @@
 
 enum { CLAIMS = 3, LATER_MAX = 8 };
 
-/* A store that fails as it is told to. */
+/* A store that fails on command. */
 struct behind {
-	struct weir__store store; /* the first: so it leads here */
+	struct weir__store store; /* first, so that a pointer to it can be cast */
 	enum weir__store_outcome outcome;
 	bool is_late;
 	struct weir__store_request *waiting[LATER_MAX];
@@ -19,7 +19,7 @@ struct behind {
 	uint32_t nodes;
 	uint32_t n_submitted, n_flushed, n_collected, n_freed;
 	bool is_joining, is_behind;
-	struct weir_verdict said;      /* the verdict on every claim, if the outcome is DECIDED */
+	struct weir_verdict said;      /* the verdict on every claim if the outcome is DECIDED */
 	weir_ns decided_at;            /* if it is DECIDED */
 	uint64_t deferred;             /* units of charges */
 	uint64_t refunded, undone;     /* units */
@@ -112,7 +112,7 @@ static uint64_t version_of(void *fixture)
 	return ((const struct fixture *)fixture)->version;
 }
 
-/* For limits without a rule: this server's share. Four servers share a limit. */
+/* Limits without a rule use this server's share. Four servers share a limit. */
 static void make(struct fixture *fixture)
 {
 	const struct weir_table_options options = { .size_bytes = weir_table_size(1000, 0) + (1 << 20),
@@ -153,7 +153,7 @@ static void unmake(struct fixture *fixture)
 /* --- asking ------------------------------------------------------------------------------------------------------ */
 
 struct asked {
-	struct weir__store_request request; /* the first: so it leads here */
+	struct weir__store_request request; /* first, so that a pointer to it can be cast */
 	struct weir_claim claims[CLAIMS];
 	struct weir_verdict verdicts[CLAIMS];
 	uint32_t n_completed;
@@ -171,7 +171,7 @@ static void complete(struct weir__store_request *request)
 
 static const struct weir__store_caller caller = { keep, complete };
 
-/* Key "k" of each limit; NULL after the last. */
+/* Submits key "k" of each limit; NULL ends the list. */
 static bool submit(struct fixture *fixture, struct asked *asked, enum weir__store_operation operation, bool is_each,
 		   const struct weir_table_limit *const limits[CLAIMS], uint64_t cost)
 {
@@ -204,7 +204,7 @@ static struct asked ask_one(struct fixture *fixture, enum weir__store_operation 
 	return ask(fixture, operation, false, (const struct weir_table_limit *[CLAIMS]){ limit }, cost);
 }
 
-/* The store replies with what is left of ten. */
+/* The store replies that `remaining` of ten are left. */
 static void hear(struct fixture *fixture, uint64_t remaining)
 {
 	fixture->behind.outcome = WEIR__STORE_DECIDED;
@@ -244,7 +244,7 @@ static void a_share_is_this_servers_part(void)
 	unmake(&fixture);
 }
 
-/* The store may allow it when it is back. What exceeds the limit is never allowed. */
+/* The store may allow it when it is back. A cost above the limit is never allowed. */
 static void a_cost_above_the_share_waits_for_the_store(void)
 {
 	struct fixture fixture;
@@ -260,7 +260,7 @@ static void a_cost_above_the_share_waits_for_the_store(void)
 	unmake(&fixture);
 }
 
-/* Each server of four allows one of two. A bucket then lacks four units of its rate, not two. */
+/* Each of four servers allows one of two. A bucket then lacks four units of its rate, not two. */
 static void a_small_limit_allows_one_at_each_server(void)
 {
 	struct fixture fixture;
@@ -281,7 +281,7 @@ static void a_small_limit_allows_one_at_each_server(void)
 	unmake(&fixture);
 }
 
-/* The others have not made room for it yet. */
+/* The others have not reduced their shares yet. */
 static void a_server_that_joins_has_no_share(void)
 {
 	struct fixture fixture;
@@ -306,7 +306,7 @@ static void alone_the_share_is_all(void)
 	struct fixture fixture;
 
 	make(&fixture);
-	fixture.behind.nodes = 0; /* it does not know */
+	fixture.behind.nodes = 0; /* unknown */
 	CHECK_EQ(ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 4).verdicts[0].remaining, 6);
 	unmake(&fixture);
 }
@@ -342,7 +342,7 @@ static void local_is_another_limit(void)
 	CHECK_EQ(ask_one(&fixture, WEIR__STORE_TAKE, fixture.local, 2).verdicts[0].limit, 2);
 	CHECK(!ask_one(&fixture, WEIR__STORE_TAKE, fixture.local, 1).verdicts[0].allowed);
 	CHECK_EQ(weir_table_peek(fixture.table, of_local, "k", 1, weir_table_now(fixture.table), 0).remaining, 0);
-	fixture.of_local = NULL; /* the policy names one that is not there: then it is a share, a quarter of seven */
+	fixture.of_local = NULL; /* the policy names a missing local limit: then it is a share, a quarter of seven */
 	fixture.version++;
 	CHECK_EQ(ask_one(&fixture, WEIR__STORE_TAKE, fixture.local, 1).verdicts[0].limit, 7);
 	CHECK(!ask_one(&fixture, WEIR__STORE_TAKE, fixture.local, 1).verdicts[0].allowed);
@@ -380,7 +380,7 @@ static void every_operation_has_a_reply(void)
 
 /* --- an undo ------------------------------------------------------------------------------------------------------ */
 
-/* Of a charge of a limit, two units, while the store behind has this outcome. */
+/* Undoes two units of a charge while the store has this outcome. */
 static struct asked undo_two(struct fixture *fixture, enum weir__store_outcome outcome,
 			     const struct weir_table_limit *limit, weir_ns charged_at, uint32_t charged_nodes)
 {
@@ -415,11 +415,12 @@ static void a_charge_is_undone_where_it_was_made(void)
 	CHECK(taken.verdicts[0].allowed);
 	CHECK(taken.request.decided_at >= before && taken.request.decided_at <= weir_clock_now());
 	CHECK_EQ(taken.request.fallback_nodes, 3);
-	/* The store had charged it: the table has not, whatever it has used otherwise. */
+	/* The store had charged it, the table had not, whatever the table has used otherwise. */
 	undone = undo_two(&fixture, WEIR__STORE_UNREACHED, fixture.ten, taken.request.decided_at, 0);
 	CHECK(undone.verdicts[0].granted == 0 && undone.verdicts[0].remaining == 0);
 	CHECK_EQ(fixture.behind.undone, 0);
-	/* The table had charged it: the store is not asked, even if it is back. Its deferred charge becomes smaller. */
+	/* The table had charged it: the store is not called, even if it is back. The deferred charge becomes
+	 * smaller. */
 	n = fixture.behind.n_submitted;
 	undone = undo_two(&fixture, WEIR__STORE_DECIDED, fixture.ten, taken.request.decided_at, 3);
 	CHECK(undone.verdicts[0].granted == 2 && undone.verdicts[0].remaining == 2);
@@ -430,7 +431,7 @@ static void a_charge_is_undone_where_it_was_made(void)
 	undone = undo_two(&fixture, WEIR__STORE_DECIDED, fixture.ten, taken.request.decided_at, 0);
 	CHECK_EQ(fixture.behind.n_submitted, n + 1);
 	CHECK_EQ(undone.request.fallback_nodes, 0);
-	/* The store has got the deferred charge since, and keeps it: the mirror has it once. */
+	/* The store has received the deferred charge since, and keeps it: the mirror has it once. */
 	undone = undo_two(&fixture, WEIR__STORE_DECIDED, fixture.ten, taken.request.decided_at, 3);
 	CHECK_EQ(undone.verdicts[0].granted, 0);
 	CHECK_EQ(weir_table_peek(fixture.table, fixture.ten, "k", 1, weir_table_now(fixture.table), 0).remaining, 7);
@@ -470,13 +471,14 @@ static void only_what_was_certainly_not_charged_is_charged_later(void)
 	CHECK_EQ(fixture.behind.deferred, 1);
 	CHECK(!ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1).verdicts[0].allowed);
 	CHECK_EQ(fixture.behind.deferred, 1);
-	fixture.behind.store.defer = NULL; /* a store that cannot */
+	fixture.behind.store.defer = NULL; /* a store without deferred charges */
 	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.open, 2).verdicts[0].allowed);
 	CHECK_EQ(fixture.behind.deferred, 1);
 	unmake(&fixture);
 }
 
-/* --- what the store said ------------------------------------------------------------------------------------------ */
+/* --- the store's replies
+ * ------------------------------------------------------------------------------------------- */
 
 static void a_share_starts_from_what_the_store_said(void)
 {
@@ -494,7 +496,7 @@ static void a_share_starts_from_what_the_store_said(void)
 	unmake(&fixture);
 }
 
-/* Neither does another number of servers start it over, nor a change of the limit. */
+/* Neither another number of servers nor a change of the limit starts a share over. */
 static void nothing_starts_a_share_over(void)
 {
 	struct fixture fixture;
@@ -517,7 +519,7 @@ static void nothing_starts_a_share_over(void)
 	unmake(&fixture);
 }
 
-/* A reply that may be without charges that this server has made never gives them back. */
+/* A reply that may lack this server's own charges never gives them back. */
 static void a_reply_that_may_lack_charges_only_raises_the_usage(void)
 {
 	struct fixture fixture;
@@ -530,14 +532,14 @@ static void a_reply_that_may_lack_charges_only_raises_the_usage(void)
 	hear(&fixture, 4);
 	CHECK_EQ(in_mirror(&fixture), 4);
 	fixture.behind.is_behind = false;
-	fixture.behind.decided_at -= 2; /* it was decided before the last one */
+	fixture.behind.decided_at -= 2; /* decided before the last one */
 	hear(&fixture, 9);
 	CHECK_EQ(in_mirror(&fixture), 4);
 	hear(&fixture, 9);
 	CHECK_EQ(in_mirror(&fixture), 9);
 	fixture.behind.decided_at -= S(60) < fixture.behind.decided_at ? S(60) : 0;
 	hear(&fixture, 7);
-	fixture.behind.outcome = WEIR__STORE_UNANSWERED; /* it may take effect in the store at any time */
+	fixture.behind.outcome = WEIR__STORE_UNANSWERED; /* it may still take effect in the store */
 	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.ten, 1).verdicts[0].allowed);
 	CHECK_EQ(in_mirror(&fixture), 3);
 	hear(&fixture, 7);
@@ -597,7 +599,7 @@ static void together_all_are_charged_or_none(void)
 	make(&fixture);
 	asked = ask(&fixture, WEIR__STORE_TAKE, false, LIMITS(fixture.open, fixture.ten, fixture.local), 1);
 	CHECK(asked.request.decision.verdict.allowed && !asked.request.is_closed);
-	CHECK_EQ(asked.request.decision.decided_by, 1); /* of the share, one is left, as of the local limit of two */
+	CHECK_EQ(asked.request.decision.decided_by, 1); /* the share has one left, and so has the local limit of two */
 	CHECK_EQ(fixture.behind.n_deferred, 3);
 	asked = ask(&fixture, WEIR__STORE_TAKE, false, LIMITS(fixture.open, fixture.ten, fixture.closed), 1);
 	CHECK(!asked.request.decision.verdict.allowed && asked.request.is_closed);
@@ -611,7 +613,7 @@ static void together_all_are_charged_or_none(void)
 	unmake(&fixture);
 }
 
-/* The same key of the same limit twice is one key with both costs, also of a share. */
+/* The same key of the same limit twice is one key with both costs, also in a share. */
 static void the_same_key_twice_is_one(void)
 {
 	struct fixture fixture;
@@ -753,7 +755,8 @@ static void the_status_is_that_of_the_store_behind(void)
 
 /* --- no rule ----------------------------------------------------------------------------------------------------- */
 
-/* As the store left it, at once and later, also if only one of several limits has no rule. Nothing is charged here. */
+/* The result is the store's, at once and later, also if only one of several limits has no rule. Nothing is charged
+ * here. */
 static void without_a_rule_nothing_is_decided(void)
 {
 	const enum weir__store_outcome outcomes[] = { WEIR__STORE_UNREACHED, WEIR__STORE_UNANSWERED };
@@ -783,8 +786,8 @@ static void without_a_rule_nothing_is_decided(void)
 	unmake(&fixture);
 }
 
-/* A departure that the fallback gave is within the longest delay, is charged to the store later, and is cancelled in the
- * table that gave it. */
+/* The fallback gives a departure within the longest delay. It is charged to the store later, and cancelled in the table
+ * that gave it. */
 static void departures_are_given_and_cancelled_here(void)
 {
 	struct fixture fixture;
@@ -796,7 +799,7 @@ static void departures_are_given_and_cancelled_here(void)
 	fixture.behind.nodes = 1;
 	queue = limit_in(fixture.table, "1/1000day leaky queue 3");
 	CHECK(ask_one(&fixture, WEIR__STORE_DEPART, queue, 1).verdicts[0].allowed);
-	asked = ask_one(&fixture, WEIR__STORE_DEPART, queue, 1); /* which accepts no delay */
+	asked = ask_one(&fixture, WEIR__STORE_DEPART, queue, 1); /* accepts no delay */
 	CHECK(!asked.verdicts[0].allowed && asked.verdicts[0].retry_after > S(86400) * 999);
 	CHECK_EQ(asked.verdicts[0].remaining, 2);
 	(void)submit(&fixture, &asked, WEIR__STORE_PEEK, false, (const struct weir_table_limit *[CLAIMS]){ queue }, 1);
@@ -813,7 +816,7 @@ static void departures_are_given_and_cancelled_here(void)
 	asked.request.charged_nodes = asked.request.fallback_nodes;
 	CHECK(weir__store_submit(fixture.store, &asked.request));
 	CHECK(asked.verdicts[0].granted == 1 && asked.verdicts[0].remaining == 2);
-	asked.request.charged_nodes = 0; /* a departure of the store, which cannot be reached */
+	asked.request.charged_nodes = 0; /* a departure of the store, which is unreachable */
 	CHECK(weir__store_submit(fixture.store, &asked.request));
 	CHECK(asked.verdicts[0].granted == 0 && asked.verdicts[0].remaining == 2);
 	unmake(&fixture);

@@ -1,4 +1,5 @@
-/* public_store_test.c: the public store on a table: it decides as the table does, and completes what is submitted exactly once.
+/* public_store_test.c: the public store on a table decides as the table does, and completes each submitted request
+ * once.
  *
  * Covers: src/store/store.c, src/store/submitter.c */
 #include <weir/store.h>
@@ -159,7 +160,7 @@ static void limits_change(void)
 	end(&fixture);
 }
 
-/* What fallback_store.c and redis_plan_cache.c read. */
+/* The rules that fallback_store.c and redis_plan_cache.c read. */
 static void rules_are_found(void)
 {
 	struct weir__fallback_rule rule = { .mode = WEIR__FALLBACK_NONE, .budget = 7 };
@@ -189,7 +190,7 @@ static void rules_are_found(void)
 	end(&fixture);
 }
 
-/* Two tables of one name, in shared memory and in a file, as two processes have them. */
+/* Two tables of one name, in shared memory and in a file, as in two processes. */
 static void stores_share_a_table(void)
 {
 	char name[40], path[64];
@@ -273,7 +274,7 @@ static void completes_in_dispatch(void)
 	CHECK_EQ(seen.n, 0);
 	CHECK_EQ(weir_submitter_in_flight(seen.submitter), 2);
 	CHECK(is_readable(seen.submitter));
-	weir_submitter_flush(seen.submitter); /* results wait, so it stays readable */
+	weir_submitter_flush(seen.submitter); /* results are pending, so it stays readable */
 	CHECK(is_readable(seen.submitter));
 	CHECK_EQ(weir_submitter_dispatch(seen.submitter), 2);
 	CHECK_EQ(seen.n, 2);
@@ -300,7 +301,7 @@ static void completions_may_submit(void)
 	CHECK(is_readable(seen.submitter));
 	CHECK_EQ(weir_submitter_dispatch(seen.submitter), 1);
 	CHECK_EQ(seen.n, 2);
-	/* While it is freed, nothing more is accepted. */
+	/* While it is freed, it accepts nothing more. */
 	seen.again = fixture.ten;
 	CHECK_EQ(weir_submitter_submit(seen.submitter, WEIR_STORE_PEEK, &claim, 1, done, &seen), WEIR_OK);
 	weir_submitter_free(seen.submitter);

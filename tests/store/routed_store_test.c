@@ -1,14 +1,14 @@
-/* routed_store_test.c: which store decides what, what is charged and undone, and that nothing is allowed beyond a limit,
- * whatever completes first.
+/* routed_store_test.c: which store decides, what is charged and undone, and that no limit is exceeded in any order of
+ * completion.
  *
- * The store behind decides by the same table, under limits of its own. Limits here regain nothing within a test. */
+ * The store behind decides with the same table, under its own limits. The limits here do not refill within a test. */
 #include "store/routed_store.h"
 
 #include "tables.h"
 
 enum { CLAIMS = 16, LATE_MAX = 64, KEYS = 3 };
 
-/* A request that the store behind has decided and not completed. */
+/* A request that the store behind has decided but not completed. */
 struct late {
 	struct weir__store_request *request;
 	struct weir__store_request decided;
@@ -16,7 +16,7 @@ struct late {
 };
 
 struct behind {
-	struct weir__store store; /* the first: so it leads here */
+	struct weir__store store; /* first, so that a pointer to it can be cast */
 	struct weir_table *table;
 	bool is_late, fails;
 	struct late late[LATE_MAX];
@@ -49,7 +49,7 @@ struct fixture {
 
 /* --- the store behind -------------------------------------------------------------------------------------------- */
 
-/* Decides by what was submitted, as of when it was submitted. */
+/* Decides by the submitted data, at the time of submission. */
 static bool submit_behind(struct weir__store *store, struct weir__store_request *request)
 {
 	struct behind *const behind = (struct behind *)(void *)store;
@@ -170,15 +170,15 @@ static void unmake(struct fixture *fixture)
 /* --- asking ------------------------------------------------------------------------------------------------------ */
 
 struct asked {
-	struct weir__store_request request; /* the first: so it leads here */
-	struct asked *moved;                /* where it is after it was kept */
+	struct weir__store_request request; /* first, so that a pointer to it can be cast */
+	struct asked *moved;                /* its new address after it was kept */
 	bool is_complete, cannot_move;
 	struct weir_claim claims[CLAIMS];
 	struct weir_verdict verdicts[CLAIMS];
 	char keys[CLAIMS];
 };
 
-/* Moves the request, and spoils what it leaves. */
+/* Moves the request and overwrites the old one. */
 static struct weir__store_request *keep(struct weir__store_request *request)
 {
 	struct asked *const asked = (struct asked *)(void *)request;
@@ -231,7 +231,7 @@ static void prepare(const struct fixture *fixture, struct asked *asked, enum wei
 						       .caller = &caller };
 }
 
-/* Completes all that is late. Returns the request as it is then. */
+/* Completes all late requests. Returns the request as it is then. */
 static struct asked ask(struct fixture *fixture, enum weir__store_operation operation, bool is_each,
 			const struct want *wants, uint32_t n)
 {
@@ -319,7 +319,7 @@ static void every_operation_goes_where_the_state_is(void)
 	}
 }
 
-/* A limit may have moved to the other store since its charge. Neither store may give back what it was not charged. */
+/* A limit may have moved to the other store since the charge. Neither store may give back what it was not charged. */
 static void a_charge_is_undone_where_it_was_made(void)
 {
 	const struct want wants[] = { { HERE, 'a', 2 }, { FAR, 'a', 2 } };
@@ -393,7 +393,7 @@ static void both_allow_now_or_later(void)
 	both_allow(true);
 }
 
-/* What the table was charged is given back, also of a key that came twice. */
+/* The table's charge is given back, also of a key that occurs twice. */
 static void the_store_behind_denies(bool is_late)
 {
 	struct fixture fixture;
@@ -442,7 +442,7 @@ static void the_table_denies_without_the_store(void)
 	unmake(&fixture);
 }
 
-/* With count all, a denied request counts, wherever the state is and whoever denied it. */
+/* With count all, a denied request counts in both stores, whichever denied it. */
 static void attempts_count_in_both(void)
 {
 	struct fixture fixture;
@@ -518,7 +518,7 @@ static void a_stale_policy_charges_nothing(void)
 	}
 }
 
-/* While it is under way, the policy moves the limits to the other store. */
+/* During the request, the policy moves the limits to the other store. */
 static void rules_that_change_meanwhile_undo_only_the_own_charge(void)
 {
 	const struct want wants[] = { { HERE, 'a', 1 }, { FAR, 'a', 1 } };
@@ -560,7 +560,7 @@ static void the_store_behind_is_reached_through_it(void)
 
 /* --- departures -------------------------------------------------------------------------------------------------- */
 
-/* A queue of the table and a queue of the store behind, each with one token per 1000 days. */
+/* A queue in the table and a queue in the store behind, each with one token per 1000 days. */
 static struct asked depart(struct fixture *fixture, uint64_t cost_here, uint64_t cost_far, weir_ns max_delay)
 {
 	const struct want wants[] = { { HERE_QUEUE, 'a', cost_here }, { FAR_QUEUE, 'a', cost_far } };
@@ -576,8 +576,8 @@ static struct asked depart(struct fixture *fixture, uint64_t cost_here, uint64_t
 	return done;
 }
 
-/* All or nothing, within the longest delay, which may be of either. What the table was charged for a departure that the
- * other store denies is cancelled, and not counted. */
+/* All or nothing, within the longest delay, in either store. If the other store denies a departure, the table's charge
+ * is cancelled and not counted. */
 static void departures_are_all_or_nothing(void)
 {
 	const weir_ns day = S(86400);
@@ -595,7 +595,7 @@ static void departures_are_all_or_nothing(void)
 		CHECK_EQ(asked.request.decision.decided_by, 1);
 		CHECK(asked.request.decision.verdict.retry_after > 1900 * day);
 		CHECK(left(&fixture, HERE_QUEUE, 'a') == 5 && left(&fixture, FAR_QUEUE, 'a') == 4);
-		asked = depart(&fixture, 1, 1, 500 * day); /* the table denies: the other is not called */
+		asked = depart(&fixture, 1, 1, 500 * day); /* the table denies, so the other store is not called */
 		CHECK(!asked.request.decision.verdict.allowed);
 		CHECK_EQ(asked.request.decision.decided_by, 0);
 		CHECK_EQ(fixture.behind.n_submitted, 2);
@@ -610,7 +610,7 @@ static void departures_are_all_or_nothing(void)
 
 /* --- any order --------------------------------------------------------------------------------------------------- */
 
-/* What a key has used, and of that what is yet to be undone. */
+/* The usage of a key, and how much of it is still to be undone. */
 struct model {
 	uint64_t used[LIMITS][KEYS];
 };
@@ -628,7 +628,7 @@ static bool is_here(int limit)
 	return limit <= HERE_QUEUE;
 }
 
-/* All claims of a request that are in the same place, together. */
+/* All claims of a request in the same place, together. */
 static bool fits(const struct model *model, const struct pending *pending, bool here)
 {
 	uint64_t wanted[LIMITS][KEYS] = { { 0 } };
@@ -658,7 +658,7 @@ static void charge(struct model *model, const struct pending *pending, bool here
 	}
 }
 
-/* Submits it to the model: the table is charged now, and so is the store behind. */
+/* Submits the request to the model: both stores are charged now. */
 static void expect(struct model *model, struct pending *pending)
 {
 	for (uint32_t i = 0; i < pending->n && pending->is_each; i++) {
@@ -696,7 +696,7 @@ static void compare(struct model *model, const struct pending *pending, const st
 		charge(model, pending, true, true);
 }
 
-/* What is allowed and denied, and left in the end, is exact for these. A bucket rounds what it is given back down. */
+/* For these, decisions and what is left are exact. A bucket rounds refunds down. */
 static const int exact[] = { HERE_WINDOW, HERE_LOG, FAR, FAR_LOG };
 
 static void submit_any(struct fixture *fixture, struct model *model, struct pending *pending)
@@ -730,8 +730,8 @@ static void finish_any(struct fixture *fixture, struct model *model, struct pend
 		}
 }
 
-/* Whatever is under way, and in whatever order it completes: each request is decided as the charges made before it say, a
- * denied one gives back what it was charged, and all that is left in the end is what was allowed. */
+/* In any order of completion, each request is decided by the charges before it, a denied one is given back, and what is
+ * used in the end is what was allowed. */
 static void any_order(void)
 {
 	for (int run = 0; run < 300; run++) {
@@ -759,8 +759,8 @@ static void any_order(void)
 	}
 }
 
-/* A bucket of the table, with denials of the other store in between: what is allowed is never more than its burst, and
- * at most one unit of it is lost. */
+/* A bucket in the table, with denials by the other store in between: no more than its burst is allowed, and at most one
+ * unit is lost. */
 static void a_bucket_allows_its_burst(void)
 {
 	for (int run = 0; run < 200; run++) {

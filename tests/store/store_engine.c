@@ -1,5 +1,5 @@
-/* store_engine.c: vectors through the public store, on a table and on a real Redis. Both run at the times of the vectors:
- * the table by the clock of the store, Redis by a time that is sent with each call. A subject is a limit and one key. */
+/* store_engine.c: plays the vectors on the public store, with a table and with a real Redis. Both use the vectors'
+ * times: the table by the store's clock, Redis by a time in each call. A subject is a limit and one key. */
 #include <weir/store.h>
 
 #include "redis/redis_server.h"
@@ -118,7 +118,7 @@ static const char *skips_times_on_table(weir_ns earliest, weir_ns latest)
 	return table_engine.skips_times(earliest, latest);
 }
 
-/* Redis's client has a table, too, which must hold the limit. */
+/* The Redis store also has a table, which must accept the limit. */
 static const char *skips_limit_on_redis(const struct weir_limit *limit, uint64_t costs)
 {
 	const char *const why = table_engine.skips_limit(limit, costs);
@@ -191,8 +191,8 @@ static struct weir_decision all(void *const *subjects_, const uint64_t *costs, s
 	return (struct weir_decision){ answer.verdict, answer.decided_by };
 }
 
-/* Without changes: to the vectors also a change to the same limit is a change, and Redis dates changes by the machine's
- * clock, which is not the vectors'. */
+/* Without `change`: to the vectors a change to the same limit is a change, and Redis dates changes by the machine's
+ * clock. */
 static const struct vector_engine table_store_engine = {
 	.name = "store on table",
 	.begin = begin_table,

@@ -1,4 +1,4 @@
-/* table_store_test.c: what a store answers, by the store that is a table. */
+/* table_store_test.c: the operations of a store, tested with the table store. */
 #include "store/store.h"
 #include "store/table/decision.h"
 
@@ -124,7 +124,7 @@ static void to_inspect_tells_when_a_key_is_full(void)
 	unmake(&fixture);
 }
 
-/* What is still there of it, and not what others were charged at the same key. */
+/* Only what is left of the charge, and not what others were charged. */
 static void an_undo_finds_its_own_charge(void)
 {
 	struct fixture fixture;

@@ -1,4 +1,4 @@
-/* Answers of HTTP, byte by byte. */
+/* http_reply_test.c: HTTP responses, byte by byte. */
 #include "wire/http_reply.h"
 
 #include "check.h"
@@ -11,7 +11,7 @@ static struct weir__http_reply reply;
 
 static struct weir__http_reply *begin(size_t size)
 {
-	weir__http_date_set(&date, UINT64_C(784111777000000000)); /* that of RFC 9110 */
+	weir__http_date_set(&date, UINT64_C(784111777000000000)); /* the example date of RFC 9110 */
 	memset(out, 'x', sizeof(out));
 	weir__reply_init(&reply, out, size, &date);
 	return &reply;
@@ -102,7 +102,8 @@ static void strings_are_those_of_json(void)
 		{ "\"\\/", 3, "\"\\\"\\\\/\"" },
 		{ "\n\0\x1f\x7f", 4, "\"\\n\\u0000\\u001f\\u007f\"" },
 		{ "\xc3\xa4\xe2\x82\xac\xf0\x9f\x8c\x8a", 9, "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x8c\x8a\"" },
-		/* no UTF-8: a byte that cannot begin, one that is cut off, one too long, half of a pair, beyond the last */
+		/* not UTF-8: an invalid first byte, a truncated character, an overlong one, a surrogate, one beyond
+		 * U+10FFFF */
 		{ "\xff", 1, "\"\xef\xbf\xbd\"" },
 		{ "\xc3", 1, "\"\xef\xbf\xbd\"" },
 		{ "\xc3z", 2, "\"\xef\xbf\xbdz\"" },

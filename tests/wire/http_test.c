@@ -1,4 +1,4 @@
-/* http_test.c: requests in every split, and what is refused. */
+/* http_test.c: HTTP requests in every split, and which are rejected. */
 #include "http_transcript.h"
 
 #include "rows.h"

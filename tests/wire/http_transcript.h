@@ -1,5 +1,5 @@
-/* http_transcript.h: what a reader of HTTP makes of bytes that come in pieces, as text. The bytes of each call lie in a
- * stretch of memory of just their size, elsewhere each time: who looks beyond it, or keeps a pointer, is found out. */
+/* http_transcript.h: what the HTTP reader makes of bytes that arrive in pieces, as text. The bytes of each call are in
+ * a new block of exactly their size, so that a sanitizer sees a read beyond it or through an old pointer. */
 #ifndef WEIR_TESTS_HTTP_TRANSCRIPT_H
 #define WEIR_TESTS_HTTP_TRANSCRIPT_H
 
@@ -15,7 +15,7 @@
 struct http_transcript {
 	char text[1 << 14];
 	size_t length;
-	bool is_cut; /* there was no more room */
+	bool is_cut; /* the text did not fit */
 };
 
 __attribute__((format(printf, 2, 3))) static inline void http_say(struct http_transcript *to, const char *words, ...)
@@ -46,7 +46,7 @@ static inline void http_say_bytes(struct http_transcript *to, const char *bytes,
 	to->text[to->length] = '\0';
 }
 
-/* METHOD path ?query {name: value} =body, then + or - for whether it is kept alive */
+/* METHOD path ?query {name: value} =body, then + for keep-alive or - */
 static inline void http_say_request(struct http_transcript *to, const struct weir__http_request *request)
 {
 	http_say(to, "%s ", llhttp_method_name(request->method));
@@ -67,7 +67,7 @@ static inline void http_say_request(struct http_transcript *to, const struct wei
 	http_say(to, " %s\n", request->is_kept_alive ? "+" : "-");
 }
 
-/* Returns false if the bytes so far were refused. */
+/* Returns false if the bytes so far were rejected. */
 static inline bool http_take_piece(struct http_transcript *to, struct weir__http_reader *reader, char **kept,
 				   const char *piece, size_t n)
 {

@@ -1,4 +1,4 @@
-/* pieces.h: how bytes come to a reader: `first` of them, then `each` at a time. */
+/* pieces.h: how bytes arrive at a reader: `first` of them, then `each` at a time. */
 #ifndef WEIR_TESTS_WIRE_PIECES_H
 #define WEIR_TESTS_WIRE_PIECES_H
 

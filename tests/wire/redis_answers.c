@@ -1,8 +1,8 @@
-/* redis_answers.c: what a server with our codec would answer, for resp_redis_test.py to compare with Redis.
+/* redis_answers.c: replies of a server with our codec, for resp_redis_test.py to compare with Redis.
  *
  * Reads cases from standard input: flags (1 byte, bit 0: before AUTH), the length of the pieces and the length of the
- * input (4 bytes each, little-endian), the input. For each writes the length of the answers (4 bytes), and them: that of
- * EVAL "return ARGV" 0 ... is an array of the arguments, that of ECHO its argument, of anything else -other. */
+ * input (4 bytes each, little-endian), the input. For each case, writes the length of the replies (4 bytes) and the
+ * replies: an array of the arguments for EVAL "return ARGV" 0 ..., the argument for ECHO, -other for anything else. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

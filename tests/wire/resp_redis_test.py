@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A Redis and our codec get the same bytes, and must answer the same.
+"""Redis and our codec get the same bytes and must send the same replies.
 
     resp_redis_test.py ANSWERS [ROUNDS]
 
-ANSWERS is the program of redis_answers.c. Two Redis servers run meanwhile, on sockets in a folder of their own: one
-that asks for a password, one that does not. Both may do nothing but ECHO and EVAL. Other errors than those of the
-protocol count as one and the same: they are about commands, not about requests."""
+ANSWERS is the program of redis_answers.c. Two Redis servers run meanwhile, on sockets in a temporary folder: one with a
+password, one without. Both allow only ECHO and EVAL. All errors except protocol errors count as equal, because they are
+about commands, not about requests."""
 
 import os
 import random
@@ -20,7 +20,8 @@ import time
 
 SEED, ROUNDS = 20, 1500
 TIMEOUT_S = 60
-STRANGER_ANSWERS = 500  # bytes; Redis hangs up on who is owed 1 KiB before AUTH, and its errors are longer than -other
+# In bytes. Redis disconnects a client before AUTH with 1 KiB of pending replies, and its errors are longer than -other.
+STRANGER_ANSWERS = 500
 BAD = b"-ERR Protocol error: "
 
 
@@ -33,11 +34,11 @@ def show(*arguments):
 
 
 def typed(line):
-    """An inline command that shows its arguments."""
+    """An inline command that returns its arguments."""
     return b'EVAL "return ARGV" 0 ' + line
 
 
-ECHO = bulks(b"ECHO", b"heron")  # no command itself, should a length go wrong
+ECHO = bulks(b"ECHO", b"heron")  # not a command by itself, should a length go wrong
 NUMBERS = [b"", b"-", b"-0", b"0", b"00", b"01", b"+1", b"1", b"1 ", b" 1", b"1a", b"-1", b"-2", b"a", b"1\n", b"10",
            b"11", b"16384", b"16385", b"1000000", b"536870912", b"536870913", b"2147483647", b"2147483648",
            b"9223372036854775807", b"9223372036854775808", b"-9223372036854775808", b"-9223372036854775809",
@@ -50,7 +51,7 @@ LINES = [b"", b"a", b"a b", b" a\tb ", b"a\vb", b"\va \fb", b"a\rb", b"\"a b\"",
 
 def corpus():
     for number in NUMBERS:
-        if not (number.isdigit() and 1000000 <= int(number) < 2**31):  # more than our arguments_max is not Redis's
+        if not (number.isdigit() and 1000000 <= int(number) < 2**31):  # our arguments_max is lower than Redis's
             yield ECHO + b"*%s\r\n" % number + ECHO
         yield ECHO + b"*1\r\n$%s\r\nPING\r\n" % number + ECHO
     for line in LINES:
@@ -76,7 +77,7 @@ def corpus():
 
 def mutations(seed, rounds):
     dice = random.Random(seed)
-    # No EVAL: a script that differs by a byte may still be one.
+    # No EVAL: a script that was changed by a byte may still be valid.
     seeds = [ECHO, ECHO * 3, rb'ECHO "a\x41\n b"' + b"\r\n" + ECHO, b"ECHO 'a\\' b'\nECHO \"a b\"\r\n",
              bulks(b"ECHO", b""), b"*0\r\n" + ECHO + b"\r\n" + ECHO]
     marks = [b"*", b"$", b"\r", b"\n", b"\r\n", b"0", b"1", b"-", b"9", b'"', b"'", b"\\", b"\\x", b" ", b"\v",
@@ -107,7 +108,7 @@ def plain(answers):
 class Redis:
     def __init__(self, folder, name, options):
         self.path = os.path.join(folder, name)
-        # redis-tools has the server, under the name of one of its tools; the package of its own would start a service.
+        # redis-tools has the server under the name of one of its tools. The package redis-server would start a service.
         program = shutil.which("redis-check-rdb")
         if program is None:
             sys.exit("there is no redis-check-rdb: install redis-tools")
@@ -142,8 +143,8 @@ class Redis:
         return link
 
     def answers(self, text, piece, expected):
-        """All that Redis says. To bad protocol it must hang up by itself; else we do, but not before it has said as much
-        as is expected: of who has hung up it drops what is not yet sent."""
+        """All that Redis sends. After a protocol error it must disconnect by itself. Otherwise the test disconnects,
+        after Redis has sent as much as expected, because Redis drops unsent replies of a client that has left."""
         said = b""
         is_bad = BAD in expected
         with self.connect() as link:
@@ -151,7 +152,7 @@ class Redis:
                 for at in range(0, len(text), piece):
                     link.sendall(text[at:at + piece])
             except OSError:
-                pass  # it has hung up meanwhile, and what it has said is still to be read
+                pass  # it has disconnected, and its replies are still to be read
             try:
                 if not expected:
                     link.shutdown(socket.SHUT_WR)
@@ -160,7 +161,7 @@ class Redis:
                     if not is_bad and len(plain(said)) >= len(expected):
                         link.shutdown(socket.SHUT_WR)
             except ConnectionResetError:
-                pass  # it has hung up before it read all of it
+                pass  # it disconnected before it read everything
             except OSError as error:
                 said += f"({error})".encode()
         return plain(said)
@@ -187,7 +188,7 @@ class Ours:
 
 
 def compare(ours, servers, text, pieces):
-    """What differs, or None."""
+    """The difference, or None."""
     for is_stranger, server in enumerate(servers):
         for piece in pieces:
             expected = plain(ours.answers(text, piece, is_stranger))

@@ -1,4 +1,4 @@
-/* resp_reply_test.c: replies in every split, and what is refused. */
+/* resp_reply_test.c: RESP replies in every split, and which are rejected. */
 #include "wire/resp.h"
 
 #include "rows.h"
@@ -54,7 +54,7 @@ static void elements(void)
 		ROW("*2\r\n*2\r\n:1\r\n*0\r\n$1\r\na\r\n", "*2/5 *2/3 :1 *0/1 $a\n0 left"),
 		ROW("%2\r\n+a\r\n:1\r\n+b\r\n~1\r\n_\r\n", "%4/6 +a :1 +b ~1/2 _\n0 left"),
 		ROW(">2\r\n+message\r\n$1\r\na\r\n:1\r\n", ">2/3 +message $a\n:1\n0 left"),
-		/* an attribute comes before a value and is none */
+		/* an attribute precedes a value and is not a value itself */
 		ROW("|1\r\n+ttl\r\n:9\r\n$1\r\na\r\n", "|2/3 +ttl :9 $a\n0 left"),
 		ROW("*2\r\n|1\r\n+ttl\r\n:9\r\n:1\r\n|0\r\n:2\r\n", "*2/7 |2/3 +ttl :9 :1 |0/1 :2\n0 left"),
 		ROW("|0\r\n", "4 left"),

@@ -1,4 +1,4 @@
-/* resp_request_test.c: requests in every split, and what is refused. */
+/* resp_request_test.c: RESP requests in every split, and which are rejected. */
 #include "wire/resp.h"
 
 #include "rows.h"
@@ -28,7 +28,7 @@ static void multibulks(void)
 		ROW("*2\r\n$3\r\nGET\r\n$5\r\n\r\n\0*$\r\n", "GET \\x0d\\x0a\\x00*$\n0 left"),
 		ROW("*1\r\n$1\r\na\r\n*1\r\n$1\r\nb\r\n*1\r\n$1\r\nc", "a\nb\n9 left"),
 		ROW("*0\r\n*-1\r\n*-9\r\n*1\r\n$1\r\na\r\n*0\r\n", "a\n0 left"),
-		/* any bytes where CR LF should be, as Redis takes them */
+		/* any bytes in place of CR LF, as Redis accepts them */
 		ROW("*1\rx$1\ryaXY*1\r\n$1\r\nb\r\n", "a\nb\n0 left"),
 		ROW("*1\r\n$1\r", "7 left"),
 		ROW("", "0 left"),
@@ -90,7 +90,7 @@ static void lengths_are_numbers(void)
 		ROW("*1\r\n$20000\r\n", "12 left"),
 		ROW("*1\r\n$20001\r\n", "bad: invalid bulk length"),
 		ROW("*1\r\n$-1\r\n", "bad: invalid bulk length"),
-		/* with all bytes there that a short path would take */
+		/* complete, so that the fast path sees them */
 		ROW("*01\r\n$1\r\na\r\n", "bad: invalid multibulk length"),
 		ROW("*1\r\n$01\r\na\r\n", "bad: invalid bulk length"),
 		ROW("*1\r\n$00\r\n\r\n", "bad: invalid bulk length"),
@@ -110,7 +110,7 @@ static void lengths_are_numbers(void)
 	}
 }
 
-/* `head`, then n times `byte`, then `tail`. */
+/* `head`, then `byte` n times, then `tail`. */
 static void check_long(const char *head, char byte, size_t n, const char *tail, size_t each, const char *expected)
 {
 	static char bytes[2 * WEIR__RESP_LINE_MAX];
@@ -129,7 +129,7 @@ static void lines_have_a_most(void)
 	static const struct {
 		const char *head;
 		char byte;
-		size_t n; /* that make a line of 65,536 bytes */
+		size_t n; /* for a line of 65,536 bytes */
 		const char *tail, *fits, *too_long;
 	} rows[] = {
 		{ "", 'a', 65536, "\n", "<65536 bytes, 3b6f0000>\n0 left", "bad: too big inline request" },
@@ -187,8 +187,8 @@ static void faults_have_answers(void)
 	}
 }
 
-/* A reader that has seen a byte must not need it again. So after each call those seen become the end of a line, all but
- * the first `kept`. */
+/* A reader must not need a byte that it has seen. After each call, all seen bytes but the first `kept` are overwritten
+ * with an end of line. */
 static void check_once(const char *head, size_t kept, char end, const char *tail, enum weir__resp_status expected)
 {
 	enum { DIGITS = 100 };

@@ -1,4 +1,4 @@
-/* resp_write_test.c: every reply in both protocols, in room that is just enough and in room that is not; and read back. */
+/* resp_write_test.c: every reply in both protocols, with just enough room and with too little, and read back. */
 #include "wire/resp.h"
 
 #include "check.h"
@@ -94,7 +94,7 @@ static void heads(void)
 	weir__resp_write_push(&writer, 0);
 }
 
-/* What is written, and what our own reader makes of it. */
+/* The bytes written, and what our own reader makes of them. */
 static const struct {
 	void (*write)(void);
 	const char *written[2];
@@ -174,7 +174,7 @@ static void the_size_that_would_do_is_known(void)
 			const size_t needed = strlen(written);
 
 			for (size_t size = 0; size <= needed; size++) {
-				char *exact = malloc(size + 1); /* a sanitizer sees who writes beyond it */
+				char *exact = malloc(size + 1); /* a sanitizer sees a write beyond it */
 
 				exact[size] = '!';
 				writer = (struct weir__resp_writer){ exact, size, 0, protocol, false };

@@ -1,4 +1,4 @@
-/* rows.h: bytes, and what a reader makes of them in whatever pieces they come. */
+/* rows.h: bytes, and what a reader makes of them in any split. */
 #ifndef WEIR_TESTS_WIRE_ROWS_H
 #define WEIR_TESTS_WIRE_ROWS_H
 
@@ -16,7 +16,7 @@ struct row {
 		bytes, sizeof(bytes) - 1, expected                                                                     \
 	}
 
-/* What is read, as text. */
+/* Returns what was read, as text. */
 typedef const char *read_pieces(const char *bytes, size_t size, struct pieces pieces);
 
 static inline void check_split(read_pieces *read, const struct row *row, struct pieces pieces)
@@ -28,7 +28,7 @@ static inline void check_split(read_pieces *read, const struct row *row, struct 
 	CHECK_TEXT(text, row->expected);
 }
 
-/* At once, in two pieces with every length of the first, and in equal pieces of every length. */
+/* Reads the row at once, in two pieces with every length of the first, and in equal pieces of every length. */
 static inline void check_row(read_pieces *read, const struct row *row)
 {
 	check_split(read, row, at_once);

@@ -1,10 +1,9 @@
-/* transcript.h: bytes come in pieces to a reader of RESP; what it makes of them, as a text to compare.
+/* transcript.h: what the RESP readers make of bytes that arrive in pieces, as text to compare.
  *
- * Before each call the bytes move to the very end of another block of memory, and those where they were are overwritten:
- * a sanitizer sees who reads beyond them, and the text shows who reads where they were.
+ * Before each call the bytes move to the end of another block of memory, and their old place is overwritten. A
+ * sanitizer sees a read beyond them, and the text shows a read of the old place.
  *
- * Fuzzers come here often: so the blocks are kept for the next bytes, and what is written for each of them is written
- * without stdio. */
+ * Fuzzers call this often. So the blocks are reused, and the text is written without stdio. */
 #ifndef WEIR_TESTS_WIRE_TRANSCRIPT_H
 #define WEIR_TESTS_WIRE_TRANSCRIPT_H
 
@@ -23,11 +22,11 @@ struct transcript {
 
 struct inbox {
 	const char *bytes;
-	size_t size, come; /* all there will be, and so far */
-	char *held;        /* those not yet used */
+	size_t size, come; /* in total, and so far */
+	char *held;        /* not yet used */
 	size_t n_held;
 	char *blocks[2];
-	size_t room; /* in each */
+	size_t room; /* of each */
 	struct pieces pieces;
 };
 
@@ -59,7 +58,7 @@ static inline void transcript_add_number(struct transcript *transcript, int64_t 
 	transcript_add_bytes(transcript, at, (size_t)(digits + sizeof(digits) - at));
 }
 
-/* Long ones by their length and a sum. */
+/* Long slices as their length and a checksum. */
 static inline void transcript_add_slice(struct transcript *transcript, struct weir__resp_slice slice)
 {
 	enum { LONG = 64 };
@@ -105,7 +104,8 @@ static inline struct inbox inbox_open(const void *bytes, size_t size, struct pie
 	};
 }
 
-/* In the other block: those that are left without the first `used`, and the next piece. Says whether there was one. */
+/* Moves the bytes without the first `used` to the other block and appends the next piece. Returns whether there was
+ * one. */
 static inline bool inbox_next(struct inbox *inbox, size_t used)
 {
 	const size_t piece = inbox->come == 0 ? inbox->pieces.first : inbox->pieces.each;
@@ -139,13 +139,13 @@ static inline void transcript_end(struct transcript *transcript, enum weir__resp
 	}
 }
 
-/* "GET a\n" for each request; "fault 3" at the end if there is one, else how many bytes are left over. */
+/* "GET a\n" for each request; at the end "fault 3" after an error, otherwise how many bytes are left. */
 static inline void transcript_requests(struct transcript *transcript, struct weir__resp_request *request,
 				       const void *bytes, size_t size, struct pieces pieces)
 {
 	struct inbox inbox = inbox_open(bytes, size, pieces);
 	enum weir__resp_status status = WEIR__RESP_MORE;
-	size_t used = 0, at = 0; /* what a call has used is dropped with the next piece */
+	size_t used = 0, at = 0; /* bytes used by a call are dropped with the next piece */
 
 	transcript->length = 0;
 	transcript->text[0] = '\0';
@@ -185,7 +185,7 @@ static inline void transcript_add_token(struct transcript *transcript, const str
 	}
 }
 
-/* Each token as its type's letter, number and text, those of a reply on one line; then as above. */
+/* Each token as the letter of its type, number and text, one line per reply; then as above. */
 static inline void transcript_replies(struct transcript *transcript, struct weir__resp_reply *reply, const void *bytes,
 				      size_t size, struct pieces pieces)
 {

@@ -1,4 +1,4 @@
-/* etcd_url_test.c: where etcd is, as URLs say it, and what is said of those that are wrong. */
+/* etcd_url_test.c: URLs of etcd, and messages for invalid ones. */
 #include "policy/source/etcd_url.h"
 
 #include "check.h"
@@ -8,7 +8,7 @@
 #define PORT "expected a port after the host, such as :2379, or nothing"
 #define USER "expected user:password before @"
 
-/* Right ones as "tls|user|password|places|key|ca|cert|key|verify". */
+/* Valid URLs, parsed, as "tls|user|password|places|key|ca|cert|key|verify". */
 static const struct {
 	const char *url, *means;
 } rights[] = {

@@ -1,4 +1,4 @@
-/* policy_remote_test.c: what is a URL of a policy, what is wrong with one, and that none shows a password. */
+/* policy_remote_test.c: which URLs name a policy, messages for invalid ones, and that none shows a password. */
 #include "policy/source/policy_remote.h"
 
 #include "check.h"
@@ -24,7 +24,7 @@ static const struct {
 	{ "redis://:p@h/0?policy_key=k", "redis://:***@h/0?policy_key=k" },
 	{ "redis://u:p@h/0?prefix=a&policy_key=k&pool=2", "redis://u:***@h/0?policy_key=k" },
 	{ "redis+sentinel://a,b/n?sentinel_password=p&policy_key=k", "redis+sentinel://a,b/n?policy_key=k" },
-	{ "redis://u:a:b@c/d@h/0", "redis://u:***@h/0" }, /* somebody forgot %XX */
+	{ "redis://u:a:b@c/d@h/0", "redis://u:***@h/0" }, /* @ and / should have been %XX */
 	{ "redis://u@h", "redis://u@h" },
 	{ "plain", "plain" },
 };
@@ -42,7 +42,7 @@ static void nothing_shows_a_password(void)
 }
 
 static const struct {
-	const char *url, *why; /* how that begins; NULL: it is right */
+	const char *url, *why; /* beginning of the message; NULL: valid */
 } urls[] = {
 	{ "etcd://h/k", NULL },
 	{ "redis://h?policy_key=k", NULL },

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""Redis clients, as they are, ask a weir serve: redis-cli, redis-py, ioredis 5 and 6, redigo and hiredis.
+"""Unmodified Redis clients with weir serve: redis-cli, redis-py, ioredis 5 and 6, redigo and hiredis.
 
     clients_test.py WEIR FOLDER
 
-Each client is a small program that reads requests from its standard input, a line each ("call" and the words, in
-hexadecimal), or "pipeline N" and N of them to be sent at once ("transaction N": between MULTI and EXEC), and prints what its library made of each answer: an
-integer ":5", bytes "$6162", nothing "_", an array "*2" and its elements, "-" and the text of what the library takes for an
-error of the server, "!" and the text of any other. So all of them are held to the same checks. redis-cli speaks JSON
-instead.
+Each client is a small program that reads requests from standard input: a line "call" with the words in hexadecimal; or
+"pipeline N" and N such lines to be sent at once; or "transaction N", which sends them between MULTI and EXEC. It prints
+what its library made of each reply: an integer ":5", bytes "$6162", nothing "_", an array "*2" and its elements, "-"
+and the text of a server error, "!" and the text of any other error. So all clients have the same checks. redis-cli
+prints JSON instead.
 
-FOLDER keeps what is built and fetched for the next time. A client that cannot be had is a failure: who runs this wants
-to know that all of them work."""
+FOLDER keeps builds and downloads for the next run. A client that cannot be installed is a failure."""
 
 import codecs
 import fcntl
@@ -36,14 +35,14 @@ WINDOW = "3/5000day fixed_window"
 
 
 class Lost(Exception):
-    """There is no connection, or not any more."""
+    """The connection failed or was lost."""
 
 
 class Fault(str):
-    """What a library takes for an error that the server has told."""
+    """What a library reports as an error of the server."""
 
 
-# --- what clients are made of -----------------------------------------------------------------------------------------
+# --- building the clients ---------------------------------------------------------------------------------------------
 
 def make_hiredis():
     source, made = os.path.join(HERE, "hiredis.c"), os.path.join(FOLDER, "hiredis")
@@ -68,10 +67,10 @@ def make_redis_py():
     return [python_with_redis(), os.path.join(HERE, "redis_py.py")]
 
 
-# --- asking -----------------------------------------------------------------------------------------------------------
+# --- calls ------------------------------------------------------------------------------------------------------------
 
 class Client:
-    """A program that asks through a library."""
+    """A program that calls the server through a library."""
 
     def __init__(self, command, **more):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **more)
@@ -139,7 +138,7 @@ class LibraryClient(Client):
 
 
 class RedisCli(Client):
-    """redis-cli with nobody at the terminal: reads commands, and prints JSON with strings as it would quote them."""
+    """redis-cli without a terminal: reads commands, and prints JSON with its own quoting of strings."""
 
     def __init__(self, command, protocol):
         super().__init__(command, stderr=subprocess.STDOUT)
@@ -205,7 +204,7 @@ KINDS = [Kind("redis-cli"), Kind("redis-cli, RESP3", protocol=3), Kind("redis-py
 # --- checks -----------------------------------------------------------------------------------------------------------
 
 def named(answer):
-    """A map as a dict, also one that a library has made flat."""
+    """A map as a dict, also if the library returned a flat list."""
     return dict(zip((word.decode() for word in answer[::2]), answer[1::2])) if isinstance(answer, list) else answer
 
 
@@ -219,9 +218,9 @@ def greets(client):
     same(client.call("CLIENT", "SETINFO", "LIB-NAME", "a-library"), b"OK")
     same(client.call("CLIENT", "SETNAME", NAME), b"OK")
     assert client.call("CLIENT", "ID") > 0
-    if isinstance(client, LibraryClient):  # redis-cli prints this as it is, and not as JSON
+    if isinstance(client, LibraryClient):  # redis-cli prints this reply raw, not as JSON
         assert b"redis_version:" in client.call("INFO", "server")
-    hello = named(client.call("HELLO"))  # without a version: it stays with what the library has chosen
+    hello = named(client.call("HELLO"))  # without a version, so the protocol stays
     same((hello["server"], hello["proto"], hello["role"]), (b"weir", client.protocol, b"master"))
 
 
@@ -261,7 +260,7 @@ def answers_in_order(client):
 
 
 def keeps_any_bytes(client):
-    every = bytes(byte for byte in range(256) if byte != ord('"'))  # of which redis-cli 7.0 makes bad JSON
+    every = bytes(byte for byte in range(256) if byte != ord('"'))  # redis-cli 7.0 makes invalid JSON of the quote
     same(client.call("ECHO", every), every)
     keys = [b"", b"\0", b"\0\0", b"\r\n", b"\xff\xfe", every, every + b"\0"]
     for left in (1, 0):
@@ -285,7 +284,7 @@ ERRORS = [
 
 
 def is_refused_with(answer, text):
-    # redis-py and ioredis keep "ERR" to themselves, or not, by their versions
+    # some versions of redis-py and ioredis remove "ERR"
     return isinstance(answer, Fault) and answer.strip() in (text.strip(), text.removeprefix("ERR ").strip())
 
 
@@ -313,7 +312,7 @@ def answers_maps_if_asked(client):
 
 
 def holds_and_settles(client):
-    """By names of their own: clients of all kinds ask the same server."""
+    """With unique names, because all clients use the same server."""
     limit, name = "10/1000day", f"hold {client.process.pid}"
     same(client.call("WEIR.HOLD", name, name, limit, 6, 60000)[:3], [1, 10, 4])
     same(client.call("WEIR.HOLD", name, name, limit, 6, 60000)[:3], [1, 10, 4])  # charged once
@@ -329,7 +328,7 @@ def decides_in_transactions(client):
     key = f"transaction {client.process.pid}"
     take = ("WEIR.TAKE", key, WINDOW)
     answers = client.call_together([("PING",), take, ("ECHO", "a text"), take, ("TIME",), take, take], b"transaction")
-    # redis-py makes a truth of PONG
+    # redis-py turns PONG into True
     assert answers[0] in (b"PONG", 1) and answers[2] == b"a text" and len(answers[4]) == 2, answers
     same([answers[i][0] for i in (1, 3, 5, 6)], [1, 1, 1, 0])
     same(client.call("PING"), b"PONG")
@@ -340,7 +339,7 @@ CHECKS = [greets, decides_as_redis_cell, decides_as_throttlecrab, decides_by_lim
 
 
 def comes_back(kind, server, where):
-    """After the server has ended and another one has begun, the same client asks that one."""
+    """After the server was replaced by another, the same client reconnects."""
     with kind.open(where) as client:
         same(client.call("CL.THROTTLE", where, 0, 1, 86400)[0], 0)
         assert server.end() == 0
@@ -353,7 +352,7 @@ def comes_back(kind, server, where):
             except Lost:
                 assert time.monotonic() < deadline, "it does not come back"
                 time.sleep(0.02)
-        same(answer[0], 0)  # the table of the first was in its memory
+        same(answer[0], 0)  # the first server's table was in its memory
         same(client.call("CL.THROTTLE", where, 0, 1, 86400)[0], 1)
 
 
@@ -386,7 +385,7 @@ SECRET = "a secret of a test"
 
 
 def is_let_in(kind):
-    """With a name and a password, as each client says them by itself; by others, as it tells it."""
+    """Logs in with a name and a password, in each client's own way."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as settings:
         settings.write(USERS % (SECRET + " 1", SECRET))
         settings.flush()
@@ -394,13 +393,13 @@ def is_let_in(kind):
             for where in (server.address, server.path):
                 with kind.open(where, f"app:{SECRET}") as client:
                     same(client.call("CL.THROTTLE", where, 0, 1, 86400)[0], 0)
-                    assert isinstance(client.call("WEIR.RESET", "k", WINDOW), Fault)  # which takes an admin
+                    assert isinstance(client.call("WEIR.RESET", "k", WINDOW), Fault)  # needs admin
                 with kind.open(where, f"ops:{SECRET} 1") as client:
                     same(client.call("WEIR.RESET", "k", WINDOW), 0)
 
 
 def redis_cli_pipes():
-    """redis-cli --pipe sends all it is given, and counts answers and errors."""
+    """redis-cli --pipe sends its whole input, and counts replies and errors."""
     with daemon(WEIR, "--keys", "10000") as server:
         requests = b"".join(bulks("CL.THROTTLE", f"key {i}", i, 1, 1000) for i in range(PIPELINED))
         done = subprocess.run(["redis-cli", "-p", str(server.port), "--pipe"], input=requests + bulks("nonsense"),

@@ -1,4 +1,4 @@
-/* hiredis.c: asks through hiredis what clients_test.py says, line by line. */
+/* hiredis.c: runs the requests of clients_test.py through hiredis, line by line. */
 #include <hiredis/hiredis.h>
 
 #include <signal.h>
@@ -27,7 +27,7 @@ static unsigned digit(char letter)
 	return (unsigned)(letter <= '9' ? letter - '0' : letter - 'a' + 10);
 }
 
-/* The words of a line but the first, from hexadecimal, in its place. */
+/* Decodes the hexadecimal words of a line, except the first, in place. */
 static void read_words(char *line, struct words *words)
 {
 	char *at = strchr(line, ' ');
@@ -102,7 +102,7 @@ static redisContext *open_context(char *where)
 	return context;
 }
 
-/* hiredis says nothing by itself: those who use it do. */
+/* Sends AUTH and HELLO, because hiredis does not. */
 static bool introduce(redisContext *context, const char *name, const char *password)
 {
 	redisReply *reply;
@@ -159,7 +159,7 @@ int main(int argc, char **argv)
 
 	if (argc < 3)
 		die("usage: hiredis WHERE NAME [USER:PASSWORD]");
-	(void)signal(SIGPIPE, SIG_IGN); /* as hiredis asks of programs: it writes to sockets that may be closed */
+	(void)signal(SIGPIPE, SIG_IGN); /* hiredis asks programs to do this: it may write to closed sockets */
 	context = open_context(argv[1]);
 	if (!introduce(context, argv[2], password))
 		die("was not let in");

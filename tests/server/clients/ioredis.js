@@ -1,4 +1,4 @@
-// ioredis.js: asks through ioredis what clients_test.py says, line by line.
+// ioredis.js: runs the requests of clients_test.py through ioredis, line by line.
 "use strict";
 
 const readline = require("readline");
@@ -47,7 +47,7 @@ async function call(client, line) {
 	}
 }
 
-// In a transaction, as multi() sends it, or just at once.
+// As a transaction by multi(), or as a pipeline.
 async function callTogether(client, lines, isTransaction) {
 	const pipeline = isTransaction ? client.multi() : client.pipeline();
 
@@ -63,7 +63,7 @@ async function main() {
 	const client = open();
 	const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 
-	client.on("error", () => {}); // it connects again by itself; commands tell what they got
+	client.on("error", () => {}); // it reconnects by itself; commands report their errors
 	for (let line = await lines.next(); !line.done; line = await lines.next()) {
 		const [verb, count] = line.value.split(" ");
 		let answers;

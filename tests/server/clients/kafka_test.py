@@ -3,7 +3,7 @@
 
     kafka_test.py WEIR FOLDER
 
-FOLDER keeps the jars for the next time. They come from Maven Central. Where that cannot be reached, the test is skipped."""
+FOLDER keeps the jars for the next run. They come from Maven Central; without a connection to it the test is skipped."""
 
 import contextlib
 import fcntl
@@ -91,7 +91,7 @@ def smooths(libraries):
 def main():
     os.makedirs(FOLDER, exist_ok=True)
     with open(os.path.join(FOLDER, "lock"), "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # other tests fetch into the same folder
+        fcntl.flock(lock, fcntl.LOCK_EX)  # other tests download into the same folder
         try:
             libraries = jars()
         except AssertionError as fault:

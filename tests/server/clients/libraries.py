@@ -1,6 +1,6 @@
-"""libraries.py: gets the Redis clients that tests use, from Debian and from npm's registry.
+"""libraries.py: installs the Redis clients for tests, from Debian and from the npm registry.
 
-Each FOLDER keeps what is built and fetched for the next time. What cannot be had fails the test."""
+Each FOLDER keeps builds and downloads for the next run. A library that cannot be installed fails the test."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ def is_older(made, *sources):
 
 
 def build_with_redigo(folder, source, made):
-    """With Debian's sources, and nothing from anywhere else."""
+    """Uses Debian's sources only."""
     where = {"GOPATH": "/usr/share/gocode", "GO111MODULE": "off", "GOPROXY": "off", "GOFLAGS": "",
              "GOCACHE": os.path.join(folder, "go-cache")}
     make("redigo (Debian: golang-go, golang-github-gomodule-redigo-dev)", ["go", "build", "-o", made, source],
@@ -31,7 +31,7 @@ def build_with_redigo(folder, source, made):
 
 
 def node_modules(folder):
-    """The folder in which scripts find what package-lock.json pins."""
+    """The folder with the modules that package-lock.json pins."""
     lock, made = os.path.join(HERE, "package-lock.json"), os.path.join(folder, "node")
     mark = os.path.join(made, "fetched")
     if is_older(mark, lock):
@@ -48,6 +48,6 @@ def node_modules(folder):
 
 
 def python_with_redis():
-    python = "/usr/bin/python3"  # Debian's own: others have not its packages
+    python = "/usr/bin/python3"  # Debian's Python: others do not have its packages
     make("redis-py (Debian: python3-redis)", [python, "-c", "import redis"])
     return python

@@ -1,4 +1,4 @@
-"""redis_py.py: asks through redis-py what clients_test.py says, line by line."""
+"""redis_py.py: runs the requests of clients_test.py through redis-py, line by line."""
 
 import sys
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The programs of docs/guides/redis-clients.md, as the page shows them, against a weir serve.
+"""Runs the programs of docs/guides/redis-clients.md, as shown, with a weir serve.
 
     snippets_test.py WEIR FOLDER CLIENT...
 
-A program is the block behind a line <!-- client: NAME -->. Only the port is another one. Each must print what the block behind
-<!-- prints --> shows; some clients keep the code ERR before the text of an error.
+A program is the block after a line <!-- client: NAME -->. Only the port is changed. Each must print what the block
+after <!-- prints --> shows; some clients keep the code ERR before the text of an error.
 
-FOLDER keeps what is built and fetched for the next time. go-redis comes from the Go module proxy, Jedis and Lettuce from Maven
-Central: where these cannot be reached, their programs are skipped, and the output says so."""
+FOLDER keeps builds and downloads for the next run. go-redis comes from the Go module proxy, Jedis and Lettuce from
+Maven Central. Without a connection to these, their programs are skipped, and the output says so."""
 
 import fcntl
 import os
@@ -28,7 +28,7 @@ WEIR, FOLDER, CLIENTS = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3:]
 PORT_SHOWN = "6380"
 SKIPPED = 77  # for meson
 BLOCK = re.compile(r"^<!-- (client: ([\w-]+)|prints) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# What go and Maven say without a connection.
+# Messages of go and Maven without a connection.
 UNREACHED = re.compile(r"dial tcp|no such host|i/o timeout|Unknown host|UnknownHost|Connection refused|Connect(ion)? timed out|"
                        r"Network is unreachable|Temporary failure in name resolution|Could not transfer artifact", re.IGNORECASE)
 
@@ -37,7 +37,7 @@ skipped = []
 
 
 def fetch(what, command, **more):
-    """Skips the test if the library is not here and where it comes from does not answer."""
+    """Skips the test if the library is not cached and its source cannot be reached."""
     try:
         return make(what, command, **more)
     except AssertionError as fault:
@@ -47,7 +47,8 @@ def fetch(what, command, **more):
         raise
 
 
-# --- one function for each client: writes the program into a folder of its own, and returns how to run it -----------------
+# --- one function for each client: writes the program into its own folder, and returns how to run it
+# ----------------------
 
 def written(folder, name, text):
     path = os.path.join(folder, name)
@@ -93,7 +94,7 @@ def go_redis(text, folder):
 
 
 def jars():
-    """Where the libraries of pom.xml are, with all that they need."""
+    """The folder with the libraries of pom.xml and their dependencies."""
     made = os.path.join(FOLDER, "jars")
     if not os.path.isdir(made):
         fetch("Maven Central", ["mvn", "--batch-mode", "--quiet", "-f", os.path.join(HERE, "java", "pom.xml"),

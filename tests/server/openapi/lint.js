@@ -1,4 +1,4 @@
-// lint.js: lints an OpenAPI description by the recommended rules of Redocly, and prints what is found.
+// lint.js: lints an OpenAPI description with Redocly's recommended rules, and prints the findings.
 //
 //     node lint.js MODULES FILE
 "use strict";

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""docs/reference/openapi.json: served as it is, all routes and no others, linted, and each of its examples is executed.
+"""docs/reference/openapi.json: served unchanged, complete, without lint findings, and each of its examples is executed.
 
     openapi_test.py WEIR OPENAPI.JSON ENVOY_POLICY FOLDER
 
-An example is a name: the value of that name in the request body and in the parameters is sent, and the response example of
-that name is what must come back, with its status and type: the same shape, and the same values where they do not depend on
-time or on what else was asked. Examples are executed in their order. FOLDER keeps the linter for the next time; if it is
-empty nothing is linted."""
+Examples are matched by name. The test sends the values of that name in the request body and the parameters. The
+response must match the response example of that name, with its status and type: the same shape, and the same values
+except those that depend on time or on other requests. Examples run in their order. FOLDER keeps the linter for the next
+run; if it is empty, nothing is linted."""
 # Covers: src/server/http/http_envoy.c
 
 import fcntl
@@ -29,12 +29,12 @@ WEIR, FILE, ENVOY, FOLDER = sys.argv[1:5]
 with open(FILE, encoding="utf-8") as file:
     SPEC = json.load(file)
 METHODS = ("get", "post", "put", "delete", "patch")
-# Of these only the type is compared: times, and what depends on where the server is or on what else was asked.
+# Only the type of these is compared: times, and values that depend on the server or on other requests.
 LOOSE = {"retry_after_ns", "reset_after_ns", "full_at_ns", "loaded_at", "version", "name", "reset_after", "retry_after",
          "durationUntilReset", "changes", "at", "by"}
-# Of these of /v1/live the schema says enough: they may be null, or depend on which second it is.
+# For these fields of /v1/live the schema is enough: they may be null, or depend on the current second.
 SEEN = {"all", "at", "uptime_s", "fill", "series", "top", "latency", "connections", "requests_total", "table", "policy"}
-COUNTED = {"allowed", "denied", "allowed_total", "rejected_total"}  # numbers of decisions; as a truth they are compared
+COUNTED = {"allowed", "denied", "allowed_total", "rejected_total"}  # numbers of decisions; compared if they are booleans
 
 
 def operations():
@@ -86,12 +86,12 @@ def request_of(path, operation, name):
 
 
 def timeless(value):
-    """Without who changed a limit, and when."""
+    """Replaces who changed a limit, and when."""
     return re.sub(r"by \S+ at \S+Z", "by WHO at WHEN", value) if isinstance(value, str) else value
 
 
 def compare(wanted, got, where, name=None):
-    """Asserts that both have one shape, and the same values but for those that are loose."""
+    """Asserts that both have the same shape, and the same values except the loose ones."""
     number = isinstance(wanted, int) and not isinstance(wanted, bool)
     if name in SEEN and where.startswith("get /v1/live "):
         return
@@ -111,7 +111,7 @@ def compare(wanted, got, where, name=None):
 
 
 def metrics_of(text):
-    """But for those that come and go with time."""
+    """The names of metrics, without those that come and go with time."""
     names = {re.split(r"[ {]", line)[0] for line in text.splitlines() if line and not line.startswith("#")}
     return names - {"rate_limiter_bucket_fill_ratio", "rate_limiter_bucket_level_ratio"}
 
@@ -137,7 +137,7 @@ def check_schema(where, schema, value):
 
 
 def examples_of(operation):
-    """(status, response, name) in the order of the requests, if these have one."""
+    """(status, response, name), in the order of the request examples if there are any."""
     found = [(status, response, name) for status, response in operation["responses"].items()
              for content in resolved(response).get("content", {}).values() for name in content.get("examples", {})]
     order = [name for part in [*operation.get("parameters", []), *operation.get("requestBody", {}).get("content", {}).values()]
@@ -181,8 +181,9 @@ def all_names_are_answered():
 
 
 def every_route_is_described():
-    """A path tells of its methods by 405; one that takes any is described by GET, and says x-any-method. That no path is
-    missing is known by docs/reference/http.md, whose table is made from the routes."""
+    """The test finds the methods of a path by its 405. A path that takes any method is described by GET and has
+    x-any-method. The table of docs/reference/http.md, which is generated from the routes, shows that no path is
+    missing."""
     described = {}
     for path, method, _ in operations():
         described.setdefault(path, set()).add(method.upper())
@@ -231,7 +232,7 @@ def it_is_linted():
         return "in the plain build"
     os.makedirs(FOLDER, exist_ok=True)
     with open(os.path.join(FOLDER, "lock"), "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of two test runs one fetches
+        fcntl.flock(lock, fcntl.LOCK_EX)  # only one test run downloads at a time
         fetch(os.path.join(FOLDER, "node"))
     done = subprocess.run(["node", os.path.join(HERE, "lint.js"), os.path.join(FOLDER, "node"), FILE],
                           capture_output=True, text=True, timeout=TIMEOUT_S, check=False)

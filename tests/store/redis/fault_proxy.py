@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A proxy of TCP that does what bad networks do.
+"""A TCP proxy that simulates network faults.
 
     fault_proxy.py HOST:PORT [LISTEN_PORT]
 
-In a program, FaultProxy(port) is one that listens at its own `port`, with a thread; see its methods. As a command it prints
-the port where it listens, and each line of its standard input is the name of a method and its argument: `delay 0.02`, `cut`,
-`drop_replies`, `hold`, `refuse`, `cut_replies_after 10`, `restore`. It ends with its input."""
+In a program, FaultProxy(port) listens at its own `port`, with a thread; see its methods. As a command it prints its
+port. Each line of standard input is the name of a method and its argument: `delay 0.02`, `cut`, `drop_replies`, `hold`,
+`refuse`, `cut_replies_after 10`, `restore`. It ends with its input."""
 
 import collections
 import os
@@ -17,7 +17,7 @@ import threading
 import time
 
 PIECE = 1 << 16
-KEPT_MOST = 1 << 24  # bytes that wait in one direction; who sends more is cut off
+KEPT_MOST = 1 << 24  # bytes buffered in one direction; a sender of more is cut off
 
 
 class Way:
@@ -25,10 +25,10 @@ class Way:
 
     def __init__(self, source, sink, is_reply):
         self.source, self.sink, self.is_reply = source, sink, is_reply
-        self.waiting = collections.deque()  # (when it is due, bytes)
+        self.waiting = collections.deque()  # (due time, bytes)
         self.kept = 0
         self.passed = 0
-        self.is_over = False  # the source has sent all
+        self.is_over = False  # the source has closed
 
 
 class Connection:
@@ -55,36 +55,36 @@ class FaultProxy:
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
-    # --- what can go wrong; each holds until `restore` ---
+    # --- faults; each lasts until `restore` ---
 
     def delay(self, seconds):
-        """What passes takes so long, either way."""
+        """Delays all bytes in both directions."""
         self._set(delay_s=float(seconds))
 
     def drop_replies(self):
-        """What the server answers is lost; requests pass."""
+        """Drops the server's replies; requests pass."""
         self._set(drops_replies=True)
 
     def hold(self):
-        """Nothing passes, and nobody is told. What was on its way passes after `restore`."""
+        """Holds all bytes silently. They pass after `restore`."""
         self._set(holds=True)
 
     def cut_replies_after(self, n):
-        """Each connection is cut when so many more bytes of answers have passed, perhaps within one."""
+        """Cuts each connection after n more bytes of replies, possibly within a reply."""
         with self.lock:
             for connection in self.connections:
                 connection.ways[1].passed = 0
             self._set(cut_after=int(n))
 
     def cut(self):
-        """All connections are reset, now. New ones are welcome."""
+        """Resets all connections now. New ones are accepted."""
         with self.lock:
             for connection in list(self.connections):
                 self._close(connection, resets=True)
         self._ring()
 
     def refuse(self):
-        """All connections are reset, and new ones refused."""
+        """Resets all connections and refuses new ones."""
         with self.lock:
             if self.listener:
                 self.selector.unregister(self.listener)
@@ -93,7 +93,7 @@ class FaultProxy:
         self.cut()
 
     def restore(self):
-        """All is well from now on."""
+        """Ends all faults."""
         with self.lock:
             self._forget_faults()
             if self.listener is None:
@@ -101,7 +101,7 @@ class FaultProxy:
         self._ring()
 
     def is_empty(self):
-        """Whether nothing is on its way, late things of connections that were given up included."""
+        """Whether no bytes are on their way, including late ones of closed connections."""
         with self.lock:
             return not any(way.waiting for connection in self.connections for way in connection.ways) and \
                 not any(key.data for key, _ in self.selector.select(0))
@@ -120,7 +120,7 @@ class FaultProxy:
     def __exit__(self, *_):
         self.end()
 
-    # --- how ---
+    # --- implementation ---
 
     def _forget_faults(self):
         self.delay_s = 0.0

@@ -1,4 +1,4 @@
-/* plans.h: plans for Redis from text. */
+/* plans.h: makes plans for Redis from text. */
 #ifndef WEIR_TESTS_REDIS_PLANS_H
 #define WEIR_TESTS_REDIS_PLANS_H
 

@@ -1,4 +1,4 @@
-/* redis_asker.c: the library in front of a Redis, asked by lines; for redis_test.py.
+/* redis_asker.c: the library with a Redis, controlled by lines of standard input; for redis_test.py.
  *
  *     redis_asker URL
  *
@@ -8,9 +8,9 @@
  *     wait MS                        status
  *     flood THREADS N NAME KEY       each thread takes N times
  *     pause MS N NAME KEY            takes N times with pauses
- *     storm THREADS MS NAME KEY      each thread takes for so long, with pauses of 1 ms
+ *     storm THREADS MS NAME KEY      each thread takes for MS milliseconds, with pauses of 1 ms
  *
- * Each is answered by one line: "error CODE why", or what came out. */
+ * Prints one line for each: "error CODE why", or the result. */
 #include <err.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -277,7 +277,7 @@ static void storm(char **words)
 
 /* --- lines ------------------------------------------------------------------------------------------------------- */
 
-/* The text of a limit is all that follows its name. */
+/* The text of a limit is the rest of the line after its name. */
 static const char *rest(const char *line)
 {
 	line += strcspn(line, " ");

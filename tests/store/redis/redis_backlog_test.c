@@ -1,4 +1,4 @@
-/* redis_backlog_test.c: deferred charges are remembered, made once, and bounded. */
+/* redis_backlog_test.c: deferred charges are stored, made once, and bounded. */
 #include "store/redis/redis_backlog.h"
 
 #include <pthread.h>
@@ -33,7 +33,7 @@ static struct weir__redis_backlog_info info_of(struct weir__redis_backlog *backl
 	return info;
 }
 
-/* The payment comes back; of each claim `granted` at most. */
+/* Completes the batch of charges; each claim is granted at most `granted`. */
 static void end(struct weir__redis_backlog *backlog, enum weir__redis_outcome outcome, uint64_t granted)
 {
 	charge.job.outcome = outcome;
@@ -60,7 +60,7 @@ static void costs_of_a_key_are_summed(void)
 	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(1, BYTES);
 
 	CHECK(!weir__redis_backlog_begin(backlog, &charge));
-	CHECK(defer(backlog, "a", "k", 2)); /* the first: somebody may have to be woken */
+	CHECK(defer(backlog, "a", "k", 2)); /* the first: the thread may have to be woken */
 	CHECK(!defer(backlog, "a", "k", 3));
 	CHECK(!defer(backlog, "b", "k", 7)); /* the same key of another limit */
 	CHECK(!defer(backlog, "a", "kk", UINT64_MAX));
@@ -94,15 +94,15 @@ static void each_outcome_is_counted(void)
 
 	defer(backlog, "a", "k", 5);
 	CHECK(weir__redis_backlog_begin(backlog, &charge));
-	end(backlog, WEIR__REDIS_JOB_UNANSWERED, 0); /* perhaps it was taken: not again */
+	end(backlog, WEIR__REDIS_JOB_UNANSWERED, 0); /* perhaps it was charged: not again */
 	CHECK_EQ(info_of(backlog).uncertain, 5);
 	CHECK(!weir__redis_backlog_begin(backlog, &charge));
 
 	defer(backlog, "a", "k", 3);
 	defer(backlog, "a", "l", 1);
 	CHECK(weir__redis_backlog_begin(backlog, &charge));
-	CHECK_EQ(info_of(backlog).keys, 2); /* still to be paid */
-	CHECK(defer(backlog, "a", "k", 4)); /* while the payment is on its way */
+	CHECK_EQ(info_of(backlog).keys, 2); /* still to be charged */
+	CHECK(defer(backlog, "a", "k", 4)); /* while the batch is in flight */
 	end(backlog, WEIR__REDIS_JOB_UNREACHED, 0);
 	CHECK_EQ(info_of(backlog).keys, 2);
 	CHECK(weir__redis_backlog_begin(backlog, &charge));
@@ -116,7 +116,7 @@ static void each_outcome_is_counted(void)
 	weir__redis_backlog_free(backlog);
 }
 
-/* A key is paid by the plan that its limit had last; one that is on its way keeps its own. */
+/* A key is charged by the newest plan of its limit; one in flight keeps its own. */
 static void plans_are_the_newest(void)
 {
 	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(3, BYTES);
@@ -143,7 +143,7 @@ static void pay_all(struct weir__redis_backlog *backlog, uint64_t *ret_keys)
 	}
 }
 
-/* The bytes are the only bound: 100,000 keys that are short fit the default. */
+/* Only the bytes are bounded: 100,000 short keys fit the default. */
 static void keys_fit_until_the_bytes_are_used_up(void)
 {
 	enum { KEYS = 100000 };
@@ -179,7 +179,7 @@ static void bytes_have_a_bound(void)
 	fit = info_of(backlog).keys;
 	CHECK(fit > 10 && fit < 16); /* the rest is for the chains and the bookkeeping */
 	CHECK_EQ(info_of(backlog).dropped, 3 * (40 - fit));
-	key[0] = 1; /* one that is known takes no more room */
+	key[0] = 1; /* a known key needs no more room */
 	weir__redis_backlog_add(backlog, &plan, slice("a"), long_key, WEIR__REDIS_DEFER_CHARGE, 5);
 	CHECK_EQ(info_of(backlog).dropped, 3 * (40 - fit));
 	pay_all(backlog, &keys);
@@ -200,7 +200,7 @@ static bool add(struct weir__redis_backlog *backlog, const char *key, enum weir_
 	return weir__redis_backlog_add(backlog, &plan, slice("a"), slice(key), what, units);
 }
 
-/* What one key is to be sent, after these steps. */
+/* What is sent for one key after these steps. */
 static void what_is_given_back_reduces_the_charge(void)
 {
 	enum { NONE = -1, CHARGE = WEIR__REDIS_DEFER_CHARGE, REFUND = WEIR__REDIS_DEFER_REFUND };
@@ -250,7 +250,7 @@ static void what_is_given_back_reduces_the_charge(void)
 	}
 }
 
-/* A refund that came while the charge was on its way is after it, if the charge waits again. */
+/* A refund that came while the charge was in flight follows the charge, if that has to wait again. */
 static void what_waits_again_comes_first(void)
 {
 	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(9, BYTES);
@@ -280,7 +280,7 @@ static void a_reply_is_behind_until_all_is_charged(void)
 	CHECK(weir__redis_backlog_is_behind(backlog, 50));
 	charge.job.decided_at = 60;
 	end(backlog, WEIR__REDIS_JOB_DECIDED, 1);
-	CHECK(weir__redis_backlog_is_behind(backlog, 60)); /* perhaps it was decided before the charge */
+	CHECK(weir__redis_backlog_is_behind(backlog, 60)); /* perhaps decided before the charge */
 	CHECK(!weir__redis_backlog_is_behind(backlog, 61));
 	weir__redis_backlog_free(backlog);
 }
@@ -315,7 +315,7 @@ static void *owe_much(void *context)
 	return NULL;
 }
 
-/* Nothing is lost or paid twice between those who owe and the one who pays. */
+/* Nothing is lost or charged twice between the threads that defer and the one that charges. */
 static void threads_owe_while_one_pays(void)
 {
 	struct weir__redis_backlog *const backlog = weir__redis_backlog_new(7, BYTES);

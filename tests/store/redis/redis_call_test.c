@@ -1,4 +1,4 @@
-/* redis_call_test.c: calls of the script as bytes, and what may come back. */
+/* redis_call_test.c: calls of the script as bytes, and parsing of its replies. */
 #include "store/redis/redis_call.h"
 
 #include <stdlib.h>
@@ -100,7 +100,7 @@ static void runs_differ_in_nothing_but_keys(void)
 	check_argument(7, "\1\1\1\0\0\1\0\0\0\0\0\0\2\0\1\1\0\0\2\0\0\0\0\0\0\1\0\3\1\0\0\2\0\0\0\0\0\0\1\0", 40);
 }
 
-/* An undo carries its charge, and is never part of a run. */
+/* An undo includes its charge, and is never part of a run. */
 static void an_undo_has_its_charge(void)
 {
 	struct weir__redis_claim claims[] = { claim_of(use_plan("10/s"), "a", 1), claim_of(&plans[0], "b", 1) };
@@ -132,7 +132,7 @@ static void a_key_that_comes_again_is_told(void)
 	check_argument(6, "\0\1\1\0\0\1\0\0\0\0\0\0\3\0", 14);
 }
 
-/* The same key twice in a request is one claim; costs beyond all limits are one and the same. */
+/* The same key twice in a request is one claim. Costs beyond every limit are clamped to one value. */
 static void claims_of_one_key_are_one(void)
 {
 	const struct weir__redis_plan *const plan = use_plan("10/s");
@@ -279,7 +279,7 @@ static void a_wait_of_one_that_shapes_is_its_delay(void)
 	CHECK_EQ(verdict.retry_after, 0);
 }
 
-/* Another node has changed the limit: it decides, whatever the plan of the claim says. */
+/* Another node has changed the limit: that limit decides, whatever the plan of the claim says. */
 static void a_verdict_by_another_plan_has_its_limit(void)
 {
 	static const char bytes[] = HEAD
@@ -307,7 +307,7 @@ static void a_verdict_by_another_plan_has_its_limit(void)
 		CHECK_EQ(answer_to(&call, WEIR__RESP_BULK, bytes, length, verdicts).answer, WEIR__REDIS_STRANGE);
 }
 
-/* Of the others nothing is known any more but how many answers they have. */
+/* Of forgotten requests only the number of their verdicts is known. */
 static void answers_of_the_forgotten_are_skipped(void)
 {
 	static const char bytes[] = HEAD "\4\0\0\0\0\0\0\5\0\0\0\0\0\0\0\0\2\0\0\0\0\0\0\1\0"
@@ -358,7 +358,7 @@ static void errors_are_told_apart(void)
 	CHECK_EQ(answer_to(&call, WEIR__RESP_ERROR, "", 0, &verdict).answer, WEIR__REDIS_ERROR);
 }
 
-/* Every answer that differs from a right one in its length, or says what cannot be. */
+/* Every reply with a wrong length or an impossible value. */
 static void what_the_script_does_not_say(void)
 {
 	static const char right[] = HEAD "\14\1\0\0\0\0\0\5\0\0\0\0\0\0\0\0\2\0\0\0\0\0\0\1\0\0\0\0\0\0\0";
@@ -368,12 +368,12 @@ static void what_the_script_does_not_say(void)
 	} faults[] = {
 		{ 0, 2 },     /* another version */
 		{ 11, 0x11 }, /* a time beyond all */
-		{ 12, 32 },   /* a word that is none */
-		{ 12, 28 },   /* a limit that does not follow */
+		{ 12, 32 },   /* an unknown word */
+		{ 12, 28 },   /* a limit that is missing */
 		{ 12, 15 },   /* allowed, and never */
 		{ 12, 14 },   /* never, and a wait */
 		{ 13, 11 },   /* more left than the limit */
-		{ 25, 0x11 }, /* a span beyond all */
+		{ 25, 0x11 }, /* a duration beyond all */
 		{ 27, 4 },    /* 1025 ns */
 		{ 37, 1 },    /* granted, but not allowed */
 	};
@@ -398,7 +398,7 @@ static void what_the_script_does_not_say(void)
 	CHECK_EQ(weir__redis_call_read(&call, NULL, 0, &verdict).answer, WEIR__REDIS_STRANGE);
 }
 
-/* Whether there was something to forget is told as what was granted; no reset is refused, or waits. */
+/* `granted` says whether there was something to reset. A reset is never denied, and never waits. */
 static void a_reset_is_never_refused(void)
 {
 	static const char words[] = { 8, 10 }; /* denied, and never */

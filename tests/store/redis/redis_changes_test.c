@@ -1,4 +1,4 @@
-/* redis_changes_test.c: changes of limits as Redis has them: good values, damaged values, and values of others. */
+/* redis_changes_test.c: changes of limits in Redis: valid values, damaged values, and foreign values. */
 #include "store/redis/redis_changes.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static struct weir__resp_slice slice_of(const char *text)
 	return (struct weir__resp_slice){ text, strlen(text) };
 }
 
-/* A copy of its own size, so that a sanitizer sees what is read beyond it. */
+/* A copy of exactly its size, so that a sanitizer sees a read beyond it. */
 static bool read_copy(struct weir__resp_slice field, struct weir__resp_slice value,
 		      struct weir__redis_change *ret_change)
 {

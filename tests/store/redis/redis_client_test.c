@@ -1,5 +1,5 @@
-/* redis_client_test.c: the client against a Redis that says what the test wants. No sockets, no clock: each row of a
- * conversation is what was said, and what is answered. */
+/* redis_client_test.c: the client with a scripted Redis, without sockets or a clock: each row of a conversation is what
+ * the client sent and the reply. */
 /* Covers: src/store/redis/redis_batch.c, src/store/redis/redis_breaker.c, src/store/redis/redis_connect.c,
  * src/store/redis/redis_handshake.c, src/store/redis/redis_jobs.c, src/store/redis/redis_link.c,
  * src/store/redis/redis_refusal.c, src/store/redis/redis_sentinel.c */
@@ -21,9 +21,9 @@ static struct weir__redis_url url;
 static struct weir__redis_client *client;
 static weir_ns now;
 static struct weir__redis_plan plan;
-static uint32_t lane; /* of the jobs that are asked */
+static uint32_t lane; /* lane of the jobs */
 
-/* A job of some claims, each a request of its own. */
+/* A job of some claims, each a separate request. */
 static struct job {
 	struct weir__redis_job job;
 	struct weir__redis_claim claims[CLAIMS];
@@ -88,7 +88,7 @@ static void ask(size_t i, size_t claims, weir_ns budget)
 	take_done();
 }
 
-/* The same instant once more, or a later one. */
+/* Advances the clock; 0 runs the same instant again. */
 static void pass(weir_ns duration)
 {
 	const weir_ns until = now + duration;
@@ -98,14 +98,14 @@ static void pass(weir_ns duration)
 		now = next > now ? next : now;
 		weir__redis_client_tick(client, now);
 		take_done();
-		CHECK(weir__redis_client_next(client) > now); /* or time would stand still */
+		CHECK(weir__redis_client_next(client) > now); /* otherwise time would stand still */
 		if (weir__redis_client_next(client) <= now)
 			return;
 	}
 	now = until;
 }
 
-/* What the client wishes, as a text: "+0 h:6379" to open, "-0" to close. */
+/* What the client wants, as text: "+0 h:6379" to open, "-0" to close. */
 static const char *wishes(void)
 {
 	static char text[1024];
@@ -135,7 +135,7 @@ static void add_word(char *text, size_t size, struct weir__resp_slice word)
 	text[length] = '\0';
 }
 
-/* What is said on a link, as a text: words apart by spaces, commands by bars; of calls only how many keys. It is sent. */
+/* What a link sends, as text: words separated by spaces, commands by bars; for calls only the number of keys. */
 static const char *said(uint32_t link)
 {
 	static char text[2048], bytes[1 << 17];
@@ -182,7 +182,7 @@ static void hear(uint32_t link, const char *text)
 	hear_bytes(link, text, strlen(text));
 }
 
-/* The script admits so many claims, and the next ones are left this much. */
+/* The script allows all claims, with `remaining` left. */
 static size_t write_verdicts(char *bytes, size_t size, size_t claims, char remaining)
 {
 	static const char head[12] = { 1, 0, 0, 0, 0, 64, 66, 15 };
@@ -215,7 +215,7 @@ static void hear_script_loaded(uint32_t link)
 	hear(link, text);
 }
 
-/* From open to ready, but for what the breaker wants. */
+/* From open to ready, without a probe. */
 static void greet(uint32_t link)
 {
 	weir__redis_client_opened(client, link, now);
@@ -235,7 +235,7 @@ static struct weir__redis_client_info info(void)
 	return known;
 }
 
-/* From open to ready, where the breaker wants to know whether it is up. */
+/* From open to ready, with a probe for the breaker. */
 static void greet_and_probe(uint32_t link)
 {
 	greet(link);
@@ -367,7 +367,7 @@ static void jobs_of_a_round_travel_together(void)
 	end();
 }
 
-/* Two calls in flight on each of two links; what comes then gathers. */
+/* Two calls are in flight on each of two links; later jobs are gathered. */
 static void more_gather_while_calls_are_in_flight(void)
 {
 	come_up();
@@ -397,7 +397,7 @@ static void more_gather_while_calls_are_in_flight(void)
 	end();
 }
 
-/* As long as one of them is under way, they go by its link, however free another one is. */
+/* While one of them is in flight, jobs of a lane use its link, even if another link is free. */
 static void jobs_of_a_lane_keep_their_order(void)
 {
 	come_up();
@@ -418,7 +418,7 @@ static void jobs_of_a_lane_keep_their_order(void)
 	admit(0, 1, 5);
 	for (size_t i = 0; i < 5; i++)
 		check_done(i, WEIR__REDIS_JOB_DECIDED);
-	ask(5, 1, MS(10)); /* nothing is under way: any link will do */
+	ask(5, 1, MS(10)); /* nothing is in flight: any link will do */
 	CHECK_TEXT(said(1), "EVALSHA 1");
 	lane = 4;
 	ask(6, 1, MS(10));
@@ -426,7 +426,7 @@ static void jobs_of_a_lane_keep_their_order(void)
 	end();
 }
 
-/* The job that fails is the one that is too long, not one before it that waits for its lane's link. */
+/* The job that is too long fails, not one before it that waits for its lane's link. */
 static void a_job_that_is_too_long_fails_alone(void)
 {
 	static char long_key[1 << 20];
@@ -454,7 +454,7 @@ static void a_job_that_is_too_long_fails_alone(void)
 	end();
 }
 
-/* A call that has lost its meaning holds nobody up. */
+/* A call that is over budget does not hold up others. */
 static void a_lane_does_not_wait_for_what_is_over_budget(void)
 {
 	come_up();
@@ -470,7 +470,7 @@ static void a_lane_does_not_wait_for_what_is_over_budget(void)
 	end();
 }
 
-/* Both calls find that Redis has lost the script: they are sent again in the order in which they were given. */
+/* Both calls find that Redis has lost the script: they are sent again in their original order. */
 static void jobs_that_are_sent_again_keep_their_order(void)
 {
 	come_up();
@@ -540,7 +540,7 @@ static void over_budget_before_it_was_asked(void)
 	end();
 }
 
-/* The others of its call are decided, and what was for it is thrown away. */
+/* The other jobs of its call are decided, and the reply for this one is dropped. */
 static void over_budget_when_it_was_asked(void)
 {
 	come_up();
@@ -642,7 +642,7 @@ static void refusals_have_their_meaning(void)
 	}
 }
 
-/* A link that leaves is not asked again, but what it was asked is answered. */
+/* A link that is closing gets no new calls, but its pending replies are read. */
 static void a_link_that_leaves_waits_for_its_answers(void)
 {
 	come_up();
@@ -685,7 +685,7 @@ static void what_was_not_asked_for_closes(void)
 	end();
 }
 
-/* What is told of a link that is to be closed, or not yet opened, is of one that is gone. */
+/* Events of a link that is to be closed, or not yet opened, are ignored. */
 static void links_that_are_gone_are_not_listened_to(void)
 {
 	come_up();
@@ -733,7 +733,7 @@ static void more_jobs_than_can_wait(void)
 	free(many);
 }
 
-/* Together they are too long for one call: they go in several. One that is too long alone does not go. */
+/* Together they are too long for one call, so they are split. A job that is too long by itself is not sent. */
 static void a_call_has_a_longest(void)
 {
 	static char long_key[1 << 20];
@@ -779,7 +779,7 @@ static void jobs_that_cannot_be(void)
 
 /* --- the breaker ------------------------------------------------------------------------------------------------- */
 
-/* Connections stay, and nothing is answered, as when Redis is stopped. */
+/* Connections stay open without replies, as when Redis is stopped. */
 static void silence_opens_the_breaker(void)
 {
 	size_t asked = 0;
@@ -818,7 +818,7 @@ static void silence_opens_the_breaker(void)
 	end();
 }
 
-/* Whoever gives decisions more time gives links more, too. */
+/* A longer budget for decisions is a longer timeout for links. */
 static void patience_grows_with_the_budget(void)
 {
 	begin("redis://h?pool=1&timeout=3s");
@@ -850,7 +850,7 @@ static void one_hiccup_does_not_open_it(void)
 	end();
 }
 
-/* Each attempt that is refused makes the next one wait, but never so long that a return goes unnoticed for a second. */
+/* Each refused attempt delays the next one, but a return is noticed within a second. */
 static void connections_that_are_refused(void)
 {
 	weir_ns begun, waited = 0, longest = 0;
@@ -894,7 +894,7 @@ static void connections_that_do_not_come_about(void)
 	end();
 }
 
-/* A Redis without memory answers all but writes: so the probe writes. */
+/* A Redis without memory replies to everything except writes, so the probe writes. */
 static void a_refused_probe_keeps_it_open(void)
 {
 	come_up();
@@ -911,7 +911,7 @@ static void a_refused_probe_keeps_it_open(void)
 	while (info().health == WEIR__REDIS_DOWN)
 		pass(MS(1));
 	CHECK(strncmp(said(0), "EVAL ", 5) == 0);
-	hear(0, "-WRONGTYPE somebody has used our key\r\n"); /* then it does answer */
+	hear(0, "-WRONGTYPE somebody has used our key\r\n"); /* a reply nevertheless */
 	CHECK_EQ(info().health, WEIR__REDIS_UP);
 	end();
 }
@@ -951,7 +951,7 @@ static void beat_for(weir_ns duration, const char *nodes)
 	}
 }
 
-/* The others count about once a second. A server that is alone need not wait. */
+/* The others count about once a second. A server that is alone does not wait. */
 static void a_node_joins_until_the_others_must_know(void)
 {
 	come_up();
@@ -960,7 +960,7 @@ static void a_node_joins_until_the_others_must_know(void)
 	CHECK(info().is_joining);
 	beat_for(MS(200), ":3\r\n");
 	CHECK(!info().is_joining);
-	beat_for(MS(3000), ":4\r\n"); /* another one has joined */
+	beat_for(MS(3000), ":4\r\n"); /* another server has joined */
 	CHECK(!info().is_joining && info().nodes == 4);
 	for (uint32_t link = 0; link < 2; link++) /* cut off for so long that the others may have forgotten it */
 		weir__redis_client_lost(client, link, "it is cut off", now);
@@ -1119,7 +1119,7 @@ static void sentinels_that_are_of_no_use(void)
 	}
 }
 
-/* In RESP2 nothing can be asked after SUBSCRIBE; so it is asked every second instead. */
+/* In RESP2 a connection cannot send commands after SUBSCRIBE, so the client polls every second instead. */
 static void an_old_sentinel_is_asked_again_and_again(void)
 {
 	begin("redis+sentinel://a/main?pool=1&sentinel_password=s");

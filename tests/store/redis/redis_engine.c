@@ -1,4 +1,4 @@
-/* redis_engine.c: vectors through the script in a real Redis, with the times of the vectors. A subject is a plan and one
+/* redis_engine.c: plays the vectors on the script in a real Redis, with the vectors' times. A subject is a plan and one
  * key. */
 #include "redis_server.h"
 
@@ -15,7 +15,7 @@ struct subject {
 	char name[NAME_SIZE];
 };
 
-/* Started by the first limit, so that who has nothing to play needs none. */
+/* Started by the first limit, so that a run without limits needs no Redis. */
 static void need_server(void)
 {
 	static bool is_started;
@@ -139,7 +139,7 @@ static struct weir_verdict undo(void *subject, weir_ns now, uint64_t n, weir_ns 
 	return verdict;
 }
 
-/* The key is carried over by whoever looks at it next, which the vectors do at once. */
+/* The next request converts the key, which the vectors send at once. */
 static int change(void *subject_, weir_ns now, const struct weir_limit *limit)
 {
 	struct subject *const subject = subject_;

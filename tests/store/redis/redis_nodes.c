@@ -2,7 +2,7 @@
  *
  *     redis_nodes FILE        as tests/model/nodes.py prints it
  *
- * Exits 1 if an answer differs. A key whose plans do not all fit Redis is skipped and counted. */
+ * Exits 1 if an answer differs. A key is skipped and counted if Redis cannot hold one of its plans. */
 #include "redis_server.h"
 
 #include <ctype.h>
@@ -60,7 +60,7 @@ static enum weir_algorithm algorithm_of(const char *name)
 	malformed("an algorithm was expected");
 }
 
-/* Returns false if the plan does not fit Redis. */
+/* Returns false if Redis cannot hold the plan. */
 static bool read_plan(char *const *words, struct weir__redis_plan *ret_plan)
 {
 	struct weir_limit limit = weir_limit_of(algorithm_of(words[3]), number_of(words[4]), number_of(words[5]));
@@ -148,7 +148,7 @@ static bool compare(char *const *words)
 	return is_right;
 }
 
-/* After the first wrong answer, or a plan that does not fit, the rest of the key is passed over. */
+/* After a wrong answer, or a plan that Redis cannot hold, the rest of the key is skipped. */
 static bool play(char *const *words, size_t n)
 {
 	if (n == PLAN_WORDS && strcmp(words[0], "plan") == 0) {

@@ -1,4 +1,4 @@
-/* redis_plan_test.c: which plans can be in Redis, and what becomes of one when its limit changes. */
+/* redis_plan_test.c: which plans Redis can hold, and how a plan changes with its limit. */
 #include "store/redis/redis_plan.h"
 
 #include "check.h"
@@ -25,7 +25,7 @@ static struct weir__redis_plan redis_plan_of(const char *text)
 	return redis_plan;
 }
 
-/* "" if it can be. */
+/* "" if Redis can hold it. */
 static const char *refusal(const char *text)
 {
 	static struct weir_message why;
@@ -58,7 +58,7 @@ static void everyday_limits_can_be(void)
 		CHECK_TEXT(refusal(texts[i]), "");
 }
 
-/* The last that can be, the first that cannot, and why. */
+/* The last that fits, the first that does not, and why. */
 static void what_needs_more_than_53_bits_is_refused(void)
 {
 	static const struct {
@@ -92,7 +92,7 @@ static void what_needs_more_than_53_bits_is_refused(void)
 	}
 }
 
-/* 7/min, burst 10: a token takes 60 s / 7, which is 8571428 us and 4000 of 7000 parts of one. */
+/* 7/min, burst 10: a token takes 60 s / 7, which is 8571428 us and 4000/7000 of one. */
 static void bytes_are_what_the_script_reads(void)
 {
 	static const unsigned char expected[WEIR__REDIS_PLAN_BYTES] = {
@@ -162,7 +162,7 @@ static void a_refused_change_changes_nothing(void)
 	CHECK_EQ(plan.plan.most, 11);
 }
 
-/* In memory a log has the room that it was made with, and a counter of more than 32 bits is another kind. */
+/* In memory a log has fixed room, and a counter of more than 32 bits is another kind. In Redis neither matters. */
 static void what_only_memory_refuses_can_be_changed(void)
 {
 	struct weir__redis_plan plan = redis_plan_of("10/s sliding_log");

@@ -1,4 +1,4 @@
-/* redis_query_test.c: a client for queries against a Redis that says what the test wants. No sockets, no clock. */
+/* redis_query_test.c: a client for queries with a scripted Redis, without sockets or a clock. */
 #include "store/redis/redis_query.h"
 
 #include <stdlib.h>
@@ -72,14 +72,14 @@ static void pass(weir_ns duration)
 	while ((next = weir__redis_client_next(client)) <= until) {
 		now = next > now ? next : now;
 		weir__redis_client_tick(client, now);
-		CHECK(weir__redis_client_next(client) > now); /* or time would stand still */
+		CHECK(weir__redis_client_next(client) > now); /* otherwise time would stand still */
 		if (weir__redis_client_next(client) <= now)
 			return;
 	}
 	now = until;
 }
 
-/* What the client wishes, as a text: "+0 h:6379" to open, "-0" to close. */
+/* What the client wants, as text: "+0 h:6379" to open, "-0" to close. */
 static const char *wishes(void)
 {
 	static char text[256];
@@ -98,7 +98,7 @@ static const char *wishes(void)
 	return text;
 }
 
-/* The command that a link sends, its words apart by spaces. */
+/* The command that a link sends, as words separated by spaces. */
 static const char *said(uint32_t link)
 {
 	static char text[256], bytes[1024];
@@ -137,7 +137,7 @@ static const char *last_error(void)
 	return info.last_error;
 }
 
-/* A connection for queries that is ready. */
+/* A query connection that is ready. */
 static void come_up(void)
 {
 	begin("redis://h");
@@ -157,7 +157,7 @@ static void greet_again(uint32_t link)
 
 /* --- queries ----------------------------------------------------------------------------------------------------- */
 
-/* Whatever the pool of the URL: one link for queries, and one that waits for a subscription. */
+/* Whatever the pool of the URL: one link for queries, and one for the subscription. */
 static void greeted_without_script_and_role(void)
 {
 	begin("redis://ann:secret@h/3?pool=4");
@@ -384,7 +384,7 @@ static void a_deadline_while_it_waits(void)
 	end();
 }
 
-/* Else the reply would be taken for that to the next query. */
+/* Otherwise the reply would be taken for that of the next query. */
 static void a_deadline_when_it_is_sent(void)
 {
 	come_up();
@@ -559,7 +559,7 @@ static void no_sentinel_knows_the_primary(void)
 	end();
 }
 
-/* Where the primary was is known: whether it answers there decides. */
+/* The primary's last address is known: whether it replies there decides. */
 static void sentinels_that_are_gone_do_not_matter(void)
 {
 	begin("redis+sentinel://a/main");

@@ -1,5 +1,5 @@
-/* redis_script_test.c: the script in a real Redis: many requests in a call against the core, keys that expire, values that
- * are not its own, scripts that are gone, memory that is full. Single steps are the vectors' business (redis_engine.c). */
+/* redis_script_test.c: the script in a real Redis: many requests in a call compared with the core, keys that expire,
+ * foreign values, lost scripts, full memory. The vectors test single steps (redis_engine.c). */
 #include "core/reserve.h"
 #include "core/step.h"
 #include "redis_server.h"
@@ -26,7 +26,7 @@ static void load_script(void)
 	redis_server_load(&server, weir__redis_script.text, weir__redis_script.length);
 }
 
-/* One that knows the script, and nothing else. */
+/* A Redis that has the script and no keys. */
 static void need_server(void)
 {
 	if (server.pid == 0)
@@ -102,7 +102,7 @@ static uint64_t below(uint64_t n)
 }
 
 static struct weir__redis_plan plans[KINDS];
-static uint64_t *states[KINDS][KEYS]; /* as the core has them */
+static uint64_t *states[KINDS][KEYS]; /* the core's states */
 
 struct asked {
 	size_t kind, key;
@@ -140,7 +140,7 @@ static struct weir_verdict core_step(enum weir__redis_operation operation, const
 	}
 }
 
-/* As src/store/table/table_decide.c, of claims that differ. */
+/* As src/store/table/table_decide.c, for distinct claims. */
 static void core_together(const struct asked *together, size_t n, weir_ns now, struct weir_verdict *verdicts)
 {
 	bool all = true;
@@ -173,7 +173,7 @@ static void make_request(size_t i)
 	if (requests[i].n == 1 && below(3) == 0)
 		requests[i].operation = (enum weir__redis_operation)(WEIR__REDIS_UP_TO + below(4));
 	for (size_t claim = 0; claim < requests[i].n; claim++) {
-		/* Of one request each claim has another limit: those of the same key would be one. */
+		/* Each claim of a request has another limit; two of the same key would be merged. */
 		struct asked *const one = &asked[i][claim];
 
 		*one = (struct asked){ (first + claim) % KINDS, below(KEYS), below(4) ? 1 : below(8) };
@@ -219,7 +219,7 @@ static void check_call(size_t n, weir_ns now)
 	}
 }
 
-/* Keys come again and again, alone and together with others, in calls of 1 to 64 requests. */
+/* Keys repeat, alone and together with others, in calls of 1 to 64 requests. */
 static void many_requests_in_a_call_are_decided_one_by_one(void)
 {
 	weir_ns now = UINT64_C(1790000000000000000);
@@ -245,7 +245,7 @@ static void many_requests_in_a_call_are_decided_one_by_one(void)
 			free(states[kind][key]);
 }
 
-/* 200 requests of one plan, each for another key: the loop that is in a hurry; and the same keys again. */
+/* 200 requests of one plan, each with another key: the script's fast loop. Then the same keys again. */
 static void a_long_run_of_one_plan(void)
 {
 	enum { RUN = 200 };
@@ -273,8 +273,8 @@ static void a_long_run_of_one_plan(void)
 	}
 }
 
-/* Keys that come again in the same call, among others: one after another, also when what comes in between is not done by
- * that loop. */
+/* Keys that repeat in one call, among others, are decided in order, also when the requests in between do not use the
+ * fast loop. */
 static void keys_come_again_in_a_call(void)
 {
 	enum { KEYS_OF_RUN = 40, TURNS = 4, RUN = KEYS_OF_RUN * TURNS };
@@ -332,7 +332,7 @@ static weir_ns time_of_server(void)
 	return (weir_ns)number_of(&tokens[1]) * 1000 * MS + (weir_ns)number_of(&tokens[2]) * US;
 }
 
-/* On the server's clock: not before it is whole again, and not much later. */
+/* By the server's clock: not before the key is full, and not much later. */
 static void keys_expire_when_they_are_whole(void)
 {
 	need_server();
@@ -413,7 +413,7 @@ static void a_value_of_others_starts_anew_and_is_told(void)
 	}
 }
 
-/* Whatever the bytes, there is a verdict, and it is one that can be: the reader looks. */
+/* For any bytes there is a valid verdict: the reader checks that. */
 static void damaged_values_do_no_harm(void)
 {
 	const weir_ns now = UINT64_C(1790000000000000000);
@@ -471,8 +471,8 @@ static const struct {
 	{ "20/min sliding_log", "30/min sliding_log" },
 };
 
-/* So many are taken, then the limit changes, then two more are taken much later. If the old plan has taken once more after
- * the change, the key is converted as of its next use. */
+/* Takes `cost`, changes the limit, then takes two more much later. If the old plan has taken once more after the
+ * change, the key is converted at its next use. */
 static void check_change(size_t row, unsigned cost, bool is_used_since)
 {
 	const weir_ns start = UINT64_C(1790000000000000000), late = start + UINT64_C(777) * MS;
@@ -513,7 +513,7 @@ static void a_key_is_carried_over_as_of_the_change(void)
 		}
 }
 
-/* One node has heard of a change, another has not, hours later: each takes what the other has used for used. */
+/* One node knows of a change, another does not, hours later: each counts the other's usage. */
 static void a_node_that_lags_behind_a_change_forgives_nothing(void)
 {
 	const weir_ns hour = UINT64_C(3600000000000), start = UINT64_C(1790000000000000000), late = start + 5 * hour;
@@ -535,7 +535,7 @@ static void a_node_that_lags_behind_a_change_forgives_nothing(void)
 	}
 }
 
-/* Which plan decides, by instants: of two nodes whose plans differ, the one that was set last, for both. */
+/* Which plan decides: of two nodes with different plans, the plan that was set last decides for both. */
 
 static struct weir__redis_plan plan_set_at(const char *text, weir_ns at)
 {
@@ -561,7 +561,7 @@ static weir_ns stored_instant(void)
 	return us * US;
 }
 
-/* All kinds against all others. The node with the older plan gets the verdict that the other one would. */
+/* All kinds against all others. The node with the older plan gets the verdict that the other node would get. */
 static void an_older_plan_is_not_asked(void)
 {
 	const weir_ns now = UINT64_C(1790000000000000000), before = now - 2000 * US, after = now - 1000 * US;
@@ -646,7 +646,7 @@ static void the_latest_instant_of_the_same_plan_stays(void)
 	}
 }
 
-/* Joint decisions, and many plans of a key in one call. */
+/* Joint decisions, and several plans of a key in one call. */
 static void requests_of_one_call_have_one_plan_each(void)
 {
 	const weir_ns now = UINT64_C(1790000000000000000);
@@ -675,7 +675,7 @@ static void requests_of_one_call_have_one_plan_each(void)
 	CHECK(found[5].limit == 50 && found[5].remaining == 48);
 }
 
-/* A node that does not know Redis's clock says how long ago its plan was set. */
+/* A node that does not know Redis's clock states the age of its plan. */
 static void a_plan_may_say_its_age(void)
 {
 	const weir_ns now = UINT64_C(1790000000000000000);
@@ -700,8 +700,8 @@ static void a_plan_may_say_its_age(void)
 
 /* --- values of earlier versions ------------------------------------------------------------------------------------ */
 
-/* Cuts a value to what versions 1 and 2 wrote: no instant of the plan, and for the two kinds of buckets none of the last
- * use at the end. */
+/* Cuts a value to the format of versions 1 and 2: without the plan's instant, and for both kinds of buckets without the
+ * last use at the end. */
 static void make_old(unsigned char version, bool is_bucket)
 {
 	const struct weir__resp_token *const token = REDIS_COMMAND(&server, "GET", "p:l:k");
@@ -769,8 +769,8 @@ static void an_old_value_has_these_bytes(void)
 
 /* --- keys that other plans charge, too ---------------------------------------------------------------------------- */
 
-/* CL.THROTTLE with other numbers is not a change: the instant at which the key is full stays. As the table does it, whose
- * times are whole nanoseconds. */
+/* CL.THROTTLE with other numbers is not a change: the instant at which the key is full stays. The table does the same,
+ * in whole nanoseconds. */
 static void shared_keys_are_as_in_a_table(void)
 {
 	static const char *const texts[] = { "1/s burst 5", "30/min burst 30", "1/min burst 2", "10/s burst 100",
@@ -834,7 +834,7 @@ static uint64_t undone(const struct weir__redis_plan *plan, const struct charge 
 	return verdict.granted;
 }
 
-/* What the core has after the same undo: a part of a token is given back, too. */
+/* The core's state after the same undo: fractions of a token are given back, too. */
 static void check_as_core(const struct weir__redis_plan *plan, size_t which, uint64_t n, uint64_t back, weir_ns now)
 {
 	const struct weir__charge charge = { charges[which].at, charges[which].cost };
@@ -850,10 +850,10 @@ static void check_as_core(const struct weir__redis_plan *plan, size_t which, uin
 	check_same(&found, &expected, false);
 }
 
-/* What the core has if one of the charges was less by so many units. */
+/* The core's state if one of the charges had been smaller by `less`. */
 static void check_as_if_less(const struct weir__redis_plan *plan, size_t which, uint64_t less, weir_ns now)
 {
-	/* These two may have started their interval or window later without the charge. */
+	/* Without the charge, their interval or window may have started later. */
 	const bool is_anchored = plan->plan.kind == WEIR_KIND_INTERVAL || plan->plan.flags & WEIR_PLAN_FIRST;
 	uint64_t *const state = calloc(1, weir_plan_state_size(&plan->plan));
 	struct weir_verdict found, expected;
@@ -915,7 +915,7 @@ static void an_undo_leaves_what_a_smaller_charge_would(void)
 	CHECK(given > 200);
 }
 
-/* What is given back at once is all of it, and by and by less. */
+/* An immediate undo gives back everything, a later one less. */
 static void an_undo_gives_back_what_has_not_refilled(void)
 {
 	static const struct {
@@ -952,8 +952,8 @@ static void an_undo_gives_back_what_has_not_refilled(void)
 	}
 }
 
-/* Burst 3, 1/s: of two charges the first is undone at once. After a second all 3 are there, and taken. Then nothing of the
- * other charge is left to undo. */
+/* Burst 3, 1/s: the first of two charges is undone at once. After a second all 3 are there, and taken. Then nothing of
+ * the other charge is left to undo. */
 static void an_undo_gives_nothing_that_is_not_its_own(void)
 {
 	const weir_ns start = UINT64_C(1790000000000000000), later = start + 1000 * MS;
@@ -993,7 +993,7 @@ static void a_script_that_is_gone_is_loaded_again(void)
 	CHECK_EQ(verdict.remaining, 3);
 }
 
-/* Several limits, and of two different kinds: none is charged. */
+/* With several limits of different kinds, none is charged. */
 static void a_full_memory_charges_nobody(void)
 {
 	const struct weir__redis_plan bucket = plan_of("10/hour burst 5"), window = plan_of("10/day fixed_window");
@@ -1071,7 +1071,7 @@ static void a_departure_beyond_the_longest_delay_is_denied(void)
 	}
 }
 
-/* Limits that do not shape decide a departure as a take. */
+/* Limits without a queue decide a departure as a take. */
 static void a_departure_of_other_limits_is_a_take(void)
 {
 	weir_ns now = UINT64_C(1790000000000000000);
@@ -1097,7 +1097,7 @@ static void a_departure_of_other_limits_is_a_take(void)
 	}
 }
 
-/* Two queues together, all or nothing, and departures that are cancelled: always as the core does. */
+/* Two queues together, all or nothing, and cancelled departures: always as the core does. */
 static void departures_are_as_in_the_core(void)
 {
 	static const char *const texts[] = { "10/s leaky queue 20", "7/min leaky queue 20", "999983/s leaky queue 20",
@@ -1155,7 +1155,7 @@ static void departures_are_as_in_the_core(void)
 	}
 }
 
-/* The limit was changed since: it is not known what became of the departure. */
+/* After a change of the limit, a departure cannot be given back. */
 static void a_departure_of_an_older_plan_stays(void)
 {
 	const weir_ns now = UINT64_C(1790000000000000000), later = now + 10 * MS;

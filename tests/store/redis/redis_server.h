@@ -1,5 +1,5 @@
-/* redis_server.h: a Redis of the test's own, on a socket in a folder of its own, and one connection to it. It keeps nothing
- * on a disk, and ends with the test, however that ends. What goes wrong ends the test. */
+/* redis_server.h: a Redis for one test, on a socket in a temporary folder, and one connection to it. It stores nothing
+ * on disk and ends with the test. Any error ends the test. */
 #ifndef WEIR_TESTS_REDIS_SERVER_H
 #define WEIR_TESTS_REDIS_SERVER_H
 
@@ -34,12 +34,12 @@ struct redis_server {
 	size_t used;                   /* bytes of the last reply, at the beginning of `in` */
 	size_t filled;                 /* bytes of `in` */
 	struct weir__resp_writer out;  /* of the command in the making */
-	struct weir__resp_reply reply; /* the last one; its texts are good until the next */
+	struct weir__resp_reply reply; /* the last one; its texts are valid until the next */
 	struct weir__resp_token tokens[REDIS_TOKENS];
 	char *in;
 };
 
-/* redis-tools has the server, under the name of one of its tools; the package of its own would start a service. */
+/* redis-tools has the server under the name of one of its tools. The package redis-server would start a service. */
 static inline void redis_server_become(const struct redis_server *server, pid_t parent)
 {
 	char log[TEST_FOLDER_SIZE + 16];
@@ -95,7 +95,7 @@ static inline const struct weir__resp_token *redis_server_receive(struct redis_s
 	memmove(server->in, server->in + server->used, server->filled - server->used);
 	server->filled -= server->used;
 	weir__resp_reply_init(&server->reply);
-	/* All of it is read again until it is whole: then tokens point to where it lies. */
+	/* Parses from the start until the reply is complete, because tokens point into the buffer. */
 	while ((status = weir__resp_reply_read(&server->reply, server->in, server->filled, &server->used)) !=
 	       WEIR__RESP_COMPLETE) {
 		ssize_t n;
@@ -118,7 +118,7 @@ static inline const struct weir__resp_token *redis_server_ask(struct redis_serve
 	return redis_server_receive(server);
 }
 
-/* A command of words, up to a NULL. */
+/* Sends a command of words, up to a NULL. */
 static inline const struct weir__resp_token *redis_server_command(struct redis_server *server, const char *const *words)
 {
 	size_t n = 0;

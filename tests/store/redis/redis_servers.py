@@ -1,6 +1,6 @@
-"""redis_servers.py: servers of Redis for a test: single ones, with TLS, and a primary with a replica and three sentinels.
+"""redis_servers.py: Redis servers for a test: single ones, with TLS, and a primary with a replica and three sentinels.
 
-Each has a folder and a port of its own, keeps nothing on a disk, and ends with the test, however that ends."""
+Each has its own folder and port, stores nothing on disk, and ends with the test."""
 
 import os
 import random
@@ -14,7 +14,7 @@ import time
 
 TIMEOUT_S = 60
 PAUSE_S = 0.01
-# Below those that the kernel gives out: what is free stays so while a server is down.
+# Below the kernel's range, so that a port stays free while its server is down.
 PORTS = range(20000, 32000)
 
 
@@ -30,7 +30,7 @@ def free_port():
 
 
 def until(condition, what):
-    """Waits for it."""
+    """Waits for the condition."""
     end = time.monotonic() + TIMEOUT_S
     while not (found := condition()):
         assert time.monotonic() < end, f"in vain for {TIMEOUT_S} s: {what}"
@@ -64,8 +64,8 @@ def read_reply(file):
 
 
 class Redis:
-    """With certificates it speaks TLS at its port, and wants them of clients; a path is open all the same. `sentinel` is the
-    configuration of one, which has no path."""
+    """With certificates it uses TLS on its port and requires client certificates; its Unix socket does not. `sentinel`
+    is the configuration of a sentinel, which has no Unix socket."""
 
     def __init__(self, folder, name="redis", *options, certificates=None, sentinel=None):
         self.folder = os.path.join(folder, name)
@@ -89,7 +89,7 @@ class Redis:
                 "--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0", *self.options]
 
     def start(self):
-        """At the port that it had, or any."""
+        """Listens on the port that it had, or on any."""
         had_port = self.port
         for _ in range(20):
             self.port = had_port or free_port()
@@ -123,8 +123,8 @@ class Redis:
         return True
 
     def command(self, *words):
-        """By the path, where nobody asks for certificates. Either the words of one command, or several commands, each a tuple,
-        on one connection; returns the last answer."""
+        """Uses the Unix socket. Takes the words of one command, or several commands, each a tuple, on one connection;
+        returns the last reply."""
         with self._connect() as one, one.makefile("rb") as file:
             for command in (words if isinstance(words[0], tuple) else [words]):
                 one.sendall(bulks(*command))
@@ -136,7 +136,7 @@ class Redis:
         return self.log.read().decode(errors="replace")
 
     def kill(self):
-        """As a crash does."""
+        """Like a crash."""
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait(TIMEOUT_S)
@@ -156,7 +156,7 @@ class Redis:
 
 
 class Trio:
-    """A primary, a replica, and three sentinels that agree quickly. With certificates all of them speak TLS alone."""
+    """A primary, a replica, and three sentinels that agree quickly. With certificates all of them use TLS only."""
 
     NAME = "heron"
 
@@ -174,7 +174,7 @@ class Trio:
             for i in range(3):
                 self.sentinels.append(Redis(self.folder, f"sentinel{i}", certificates=self.certificates, sentinel=(
                     f"sentinel monitor {self.NAME} 127.0.0.1 {primary.port} 2\n"
-                    f"sentinel down-after-milliseconds {self.NAME} 1000\n"  # less, and a busy machine is taken for a dead one
+                    f"sentinel down-after-milliseconds {self.NAME} 1000\n"  # with less, a busy machine counts as dead
                     f"sentinel failover-timeout {self.NAME} 2000\n")).start())
             for sentinel in self.sentinels:
                 until(lambda one=sentinel: self._knows_all(one), "sentinels that know each other")

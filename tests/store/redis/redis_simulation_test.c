@@ -1,12 +1,12 @@
-/* redis_simulation_test.c: nodes with the real client, a Redis or two with sentinels, and everything that goes wrong
+/* redis_simulation_test.c: nodes with the real client, one or two Redis servers, sentinels, and all kinds of faults
  * between them, in virtual time. A seed is one run, repeatable to the byte.
  *
  *     redis_simulation_test [SEEDS [FIRST]]
  *
- * Checked at each step: a job is done once, and within its budget; one that is decided was executed exactly once, and its
- * verdicts are those of the store; one that was not asked is never executed; no key has more admitted than its limit gives,
- * but one burst for each time that the store has lost something. At the end of all faults each node is up within 1 s, and
- * from then on everything is decided. */
+ * Checked at each step: a job completes once, and within its budget; a decided job was executed exactly once, with the
+ * store's verdicts; a job that was not sent is never executed; no key is allowed more than its limit, plus one burst
+ * for each time that the store has lost data. When all faults have ended, each node is up within 1 s, and from then on
+ * everything is decided. */
 #include "store/redis/redis_client.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ static const weir_ns start = UINT64_C(1790000000) * 1000 * SIM_MS, up_within = 1
 /* --- the world --------------------------------------------------------------------------------------------------- */
 
 struct job {
-	struct weir__redis_job job; /* first: it is found by its address */
+	struct weir__redis_job job; /* first, so that a pointer to it can be cast */
 	struct weir__redis_request requests[SIM_CLAIMS_MAX];
 	struct weir__redis_claim claims[SIM_CLAIMS_MAX];
 	struct weir_verdict verdicts[SIM_CLAIMS_MAX];
@@ -62,7 +62,7 @@ static struct {
 	uint32_t n_timers, n_jobs;
 	uint64_t admitted[SIM_PLANS][SIM_KEYS];
 	uint64_t outcomes[3];
-	const char *fault; /* the first thing that was wrong */
+	const char *fault; /* the first failed check */
 } world;
 
 static struct job jobs[SIM_JOBS_MAX];
@@ -82,13 +82,14 @@ static void require(bool holds, const char *what)
 		}
 }
 
-/* Once in an expression: compilers may differ in which of two is asked first, and a seed is one run in all builds. */
+/* Call it once per expression: the order of evaluation may differ between compilers, and a seed is one run in all
+ * builds. */
 static uint64_t chance(uint64_t most)
 {
 	return weir__redis_random(&world.seed) % most;
 }
 
-/* All that happens, as one number. */
+/* Adds an event to the hash of the run. */
 static void trace(uint64_t word)
 {
 	world.trace = (world.trace ^ word) * UINT64_C(0x9e3779b97f4a7c15);
@@ -133,7 +134,7 @@ static bool is_same_verdict(const struct weir_verdict *a, const struct weir_verd
 	       a->reset_after == b->reset_after && a->delay == b->delay;
 }
 
-/* What a key can have had admitted by now, if nothing else is known than its limit: 100/s burst 20, 40 in 100 ms. */
+/* The most that a key can have been allowed by now: 100/s burst 20, 40 in 100 ms. */
 static uint64_t most_admitted(uint32_t plan)
 {
 	const uint64_t ms = (world.now - start) / SIM_MS;
@@ -153,7 +154,7 @@ static void count_admitted(const struct job *job)
 
 			if (claim->name.bytes[0] == 'm' || job->requests[i].operation == WEIR__REDIS_PEEK)
 				continue;
-			/* Of several claims one may be allowed and yet not charged, since another is not. */
+			/* One of several claims may be allowed but not charged, because another is denied. */
 			if (job->requests[i].n == 2 && !(verdict[0].allowed && verdict[j == 0 ? 1 : -1].allowed))
 				continue;
 			admitted = &world.admitted[plan][claim->key.bytes[1] - '0'];
@@ -289,7 +290,7 @@ static bool is_serving(const struct sim_connection *connection)
 	return world.servers[connection->host].is_up && !world.servers[connection->host].is_stopped;
 }
 
-/* All whole commands that have come. */
+/* Executes all complete commands that have arrived. */
 static void serve(struct sim_connection *connection)
 {
 	static struct weir__resp_slice words[1100];
@@ -339,7 +340,7 @@ static void serve_all(uint32_t host)
 			serve(&sim_connections[i]);
 }
 
-/* With the answers that are on their way, or without. */
+/* With pending replies, or without. */
 static void cut(struct sim_connection *connection, const char *why)
 {
 	const bool loses_answers = chance(2) == 0;
@@ -386,7 +387,7 @@ static void cut_one(void)
 		cut(connection, "reset by peer");
 }
 
-/* In one direction or both nothing arrives any more. */
+/* From now on nothing arrives, in one direction or both. */
 static void swallow(void)
 {
 	struct sim_connection *const connection = any_connection();
@@ -404,7 +405,7 @@ static void swallow(void)
 	}
 }
 
-/* Without a replica all is lost; with one, what it had not got yet, when it takes over. */
+/* Without a replica all data is lost; with one, the writes that it had not received. */
 static void crash_server(void)
 {
 	struct sim_redis *const server = &world.servers[world.primary];
@@ -556,8 +557,8 @@ static void end_fault(struct timer timer)
 	}
 }
 
-/* What has not ended by itself ends now. What is swallowed is cut, if there are several links: one that is never used is not
- * known to be dead. */
+/* Ends all faults that have not ended by themselves. Dead connections are cut if there are several links: a link that
+ * is never used is not known to be dead. */
 static void heal(void)
 {
 	world.is_healed = true;
@@ -794,7 +795,7 @@ static void end(void)
 	}
 }
 
-/* The trace of a seed, or world.fault. */
+/* The hash of the run, or world.fault. */
 static uint64_t run(uint64_t seed)
 {
 	begin(seed);
@@ -806,7 +807,7 @@ static uint64_t run(uint64_t seed)
 		world.now = next > world.now ? next : world.now;
 		step();
 	}
-	/* What was asked last is still to come. */
+	/* The last jobs are still to come. */
 	for (uint32_t i = 0; i < SIM_NODES; i++)
 		world.next_job[i] = WEIR_NEVER;
 	while (world.fault == NULL && world.now < world.heals_at + up_within + 130 * SIM_MS) {
@@ -832,7 +833,7 @@ static void prepare(void)
 			sim_abort("no such limit");
 }
 
-/* How many of some seeds are not the same run twice, or the same as their neighbour. */
+/* How many of some seeds differ when they are repeated, or equal their neighbour. */
 static uint64_t count_unrepeatable(uint64_t first)
 {
 	enum { SEEDS = 10 };

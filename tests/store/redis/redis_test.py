@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The library in front of real servers of Redis, and what happens when they are slow, gone, changed or none.
+"""The library with real Redis servers, also when they are slow, down, replaced or not Redis at all.
 
     redis_test.py ASKER EXAMPLE THEME|TEST...
 
-ASKER is the program of redis_asker.c, EXAMPLE that of examples/redis.c; themes are at the end of this file. Servers have ports of their own; nothing here asserts how long anything takes."""
+ASKER is the program of redis_asker.c, EXAMPLE that of examples/redis.c. The themes are at the end of this file. Servers
+have their own ports. No test asserts how long anything takes."""
 # Covers: src/store/redis/redis.c
 
 import contextlib
@@ -24,7 +25,7 @@ from redis_servers import TIMEOUT_S, Certificates, Redis, Trio, until
 
 ASKER, EXAMPLE = sys.argv[1:3]
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../docs/guides/many-servers.md")
-PATIENT = "timeout=10s&connect_timeout=10s"  # a machine may be busy; what is tested is not how fast it is
+PATIENT = "timeout=10s&connect_timeout=10s"  # for busy machines: the tests are not about speed
 WAIT = f"wait {TIMEOUT_S * 1000}"
 UNREACHABLE, UNANSWERED = -14, -15
 
@@ -70,7 +71,7 @@ class Asker:
         return Verdict(self.ask(how, name, key, cost))
 
     def many(self, how, *claims):
-        """Verdicts; of a decision the first is the joint one, and before it comes which claim decided."""
+        """Verdicts. For a decision the joint verdict comes first, after the index of the claim that decided."""
         parts = self.ask(how, *[word for claim in claims for word in claim]).split(" | ")
         if how == "decide":
             return int(parts[0]), [Verdict(part) for part in parts[1:]]
@@ -129,7 +130,7 @@ def refused(code, function, *arguments, says=""):
 
 
 def takes_until_decided(one, name, key):
-    """The first verdict; Redis may need its time."""
+    """The first verdict; Redis may need time to start."""
     def take():
         try:
             return one.take(name, key)
@@ -140,7 +141,7 @@ def takes_until_decided(one, name, key):
 
 
 class NoRedis(threading.Thread):
-    """A server that answers each request with the same bytes."""
+    """A server that replies to each request with the same bytes."""
 
     def __init__(self, answer):
         super().__init__(daemon=True)
@@ -215,7 +216,7 @@ def several_limits_are_all_or_nothing():
         verdicts = one.many("batch", *[("narrow", "b", 1)] * 3, ("wide", "b", 100))
         assert [verdict.allowed for verdict in verdicts] == [1, 1, 0, 1], verdicts
         refused(-2, one.ask, "decide", *[word for i in range(17) for word in ("wide", i, 1)])
-        # As many limits as there may be requests in a batch.
+        # As many limits as a batch may have requests.
         for i in range(64):
             one.ask(f"limit of{i} {i + 1}/hour")
         verdicts = one.many("batch", *[(f"of{i}", "k", 1) for i in range(64)])
@@ -356,7 +357,7 @@ def tls_with_certificates_of_clients():
 
 
 def tls_where_there_is_none():
-    # Redis takes the greeting for the beginning of a command, and waits for its end.
+    # Redis takes the TLS handshake for the beginning of a command, and waits for its end.
     with redis() as server, asker(url_of(server, "connect_timeout=300ms", "rediss"), waits=False) as one:
         until(lambda: one.status()["last_error"], "an error that is told")
         refused(UNREACHABLE, one.ask, "wait 1", says="could not be reached with TLS within 300 ms")
@@ -427,7 +428,7 @@ def a_redis_that_sleeps():
         after = one.status()
         unanswered = after["unanswered"] - counted["unanswered"]
         decided = after["decided"] - counted["decided"]
-        # What was not answered may be counted, each once; what was not asked is not.
+        # Requests without a reply may be counted, each once; requests that were not sent are not.
         assert before - decided - unanswered <= left <= before - decided, (before, left, counted, after)
 
 
@@ -442,7 +443,7 @@ def replies_that_are_late_lost_or_cut():
             proxy.restore()
             left = takes_until_decided(one, "a", "k").remaining
             after = one.status()
-            # Requests that are held, or delayed, may arrive after their askers have gone, and after this look.
+            # Held or delayed requests may arrive after their callers have gone, and after this check.
             decided = after["decided"] - counted["decided"]
             unanswered = after["unanswered"] - counted["unanswered"]
             assert before - decided - unanswered <= left <= before - decided, (fault, before, left, counted, after)
@@ -453,7 +454,7 @@ def replies_that_are_late_lost_or_cut():
 
 
 def nothing_is_counted_twice(rounds=12):
-    """Faults in any order, under threads that do not stop asking."""
+    """Faults in any order, while threads send requests all the time."""
     dice = random.Random(20)
     with redis() as server, FaultProxy(server.port) as proxy, asker(url_of(proxy, "timeout=20ms&pool=3")) as one:
         one.ask("limit a 1000000000/5000day fixed_window")
@@ -471,7 +472,7 @@ def nothing_is_counted_twice(rounds=12):
 
         def meddle():
             for fault in order:
-                with contextlib.suppress(ConnectionError):  # who kills all connections kills its own
+                with contextlib.suppress(ConnectionError):  # killing all connections kills its own
                     fault()
                 time.sleep(0.1)
                 proxy.restore()
@@ -566,7 +567,7 @@ def main(words):
         try:
             test()
             print(f"ok {number} - {test.__name__}", flush=True)
-        except Exception:  # whatever it is, the others are of interest, too
+        except Exception:  # any error; the other tests continue
             failed += 1
             for line in traceback.format_exc().splitlines():
                 print(f"# {line}")

@@ -1,5 +1,5 @@
-/* redis_thread_test.c: the thread in front of a real Redis: jobs from many threads, deferred charges, ends with
- * jobs under way, and what people are told. */
+/* redis_thread_test.c: the client thread with a real Redis: jobs from many threads, deferred charges, shutdown with
+ * jobs in flight, and log messages. */
 /* Covers: src/store/redis/redis_driver.c, src/store/redis/redis_log.c */
 #include "redis_server.h"
 
@@ -165,7 +165,7 @@ static void defer(const char *key, uint64_t cost)
 				 WEIR__REDIS_DEFER_CHARGE, cost);
 }
 
-/* Until nothing is owed, and so many units were paid, drifted or are not known. */
+/* Waits until no charges are deferred, and this many units were charged, in excess or uncertain. */
 static void wait_for_payment(uint64_t units)
 {
 	for (int waited_ms = 0; info().deferred_keys > 0 || info().charged + info().excess + info().uncertain < units;
@@ -274,7 +274,7 @@ static void what_is_owed_is_paid_in(void)
 	weir__redis_thread_free(store);
 }
 
-/* Killed, with something owed meanwhile; then it is back. */
+/* Redis is killed, charges are deferred meanwhile, and it returns. */
 static void gone_and_back(void)
 {
 	struct weir_verdict verdict;
@@ -298,13 +298,13 @@ static void gone_and_back(void)
 	wait_to_be_told(
 		"deferred charges are done: 11 units in Redis, 1 beyond what was left there, 0 uncertain, 0 dropped");
 	CHECK_EQ(ask(WEIR__REDIS_PEEK, "a", 1, &verdict), WEIR__REDIS_JOB_DECIDED);
-	CHECK_EQ(verdict.remaining, 9); /* the new one knows nothing of the first take */
+	CHECK_EQ(verdict.remaining, 9); /* the new Redis has no data of the first take */
 	CHECK_EQ(ask(WEIR__REDIS_PEEK, "b", 1, &verdict), WEIR__REDIS_JOB_DECIDED);
 	CHECK_EQ(verdict.remaining, 0);
 	weir__redis_thread_free(store);
 }
 
-/* Redis sleeps: what was asked is not answered, and free waits for budgets, not for Redis. */
+/* Redis is stopped: jobs get no reply, and free waits for their budgets, not for Redis. */
 static void an_end_with_jobs_under_way(void)
 {
 	static struct one_job under_way[50];
@@ -352,7 +352,7 @@ static void an_end_without_a_beginning(void)
 	CHECK(strncmp(why.text, "the CA file /no/such/file: ", 27) == 0);
 }
 
-/* A Redis that comes and goes, on a clock of the test's own. */
+/* A Redis that comes and goes, with the test's own clock. */
 static void lines_are_limited(void)
 {
 	struct weir__redis_thread_info is = { .client = { .health = WEIR__REDIS_UP, .links_ready = 1 } };

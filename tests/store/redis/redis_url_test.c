@@ -1,4 +1,4 @@
-/* redis_url_test.c: URLs of Redis, good ones and bad ones. */
+/* redis_url_test.c: valid and invalid URLs of Redis. */
 #include "store/redis/redis_url.h"
 
 #include <stdlib.h>
@@ -200,7 +200,7 @@ static void words_have_a_longest(void)
 	CHECK_EQ(weir__redis_url_read(text, 7 + 108, &url, NULL), WEIR_ERR_SYNTAX);
 }
 
-/* Any prefix of any URL is read within its bytes, which a sanitizer checks. */
+/* Any prefix of a URL is parsed without a read beyond it, which a sanitizer checks. */
 static void a_text_may_end_anywhere(void)
 {
 	struct weir__redis_url url;

@@ -1,5 +1,5 @@
-/* simulated_network.h: connections for simulations. Bytes arrive in order, later, and in other pieces than they were sent
- * in; or not at all, from some point on. */
+/* simulated_network.h: connections for simulations. Bytes arrive in order, later, and in other pieces than they were
+ * sent; or, from some point on, not at all. */
 #ifndef WEIR_TESTS_SIMULATED_NETWORK_H
 #define WEIR_TESTS_SIMULATED_NETWORK_H
 
@@ -33,7 +33,7 @@ struct sim_pipe {
 
 struct sim_connection {
 	bool is_used, is_open;
-	bool has_client, has_server; /* which has not closed it */
+	bool has_client, has_server; /* which side has not closed it */
 	uint32_t node, link, host;
 	weir_ns opens_at, lost_at; /* when the client is told */
 	const char *why;
@@ -69,7 +69,7 @@ static weir_ns sim_pipe_next(const struct sim_pipe *pipe)
 	return pipe->n > 0 ? pipe->chunks[pipe->first].at : WEIR_NEVER;
 }
 
-/* One chunk that arrives at this time, or with the last one if there are too many, or that is later. */
+/* Adds a chunk that arrives at this time, or with the last one if that is later or the ring is full. */
 static void sim_pipe_chunk(struct sim_pipe *pipe, size_t n, weir_ns at)
 {
 	if (pipe->n == SIM_CHUNKS) {
@@ -98,7 +98,7 @@ static void sim_pipe_put(struct sim_pipe *pipe, const char *bytes, size_t n, wei
 	sim_pipe_chunk(pipe, n - cut, cut > 0 ? at + weir__redis_random(seed) % (200 * SIM_US) : at);
 }
 
-/* The chunk that has arrived; it stays until something is put. */
+/* The chunk that has arrived. It is valid until the next put. */
 static struct weir__resp_slice sim_pipe_take(struct sim_pipe *pipe)
 {
 	const size_t n = pipe->chunks[pipe->first].n;
@@ -135,7 +135,7 @@ static struct sim_connection *sim_connect(uint32_t node, uint32_t link, uint32_t
 	return NULL;
 }
 
-/* The client's end is gone. What it has sent may still arrive, and be executed. */
+/* The client closes. What it has sent may still arrive and be executed. */
 static void sim_close(struct sim_connection *connection)
 {
 	sim_ends[connection->node][connection->link] = NULL;
@@ -145,8 +145,8 @@ static void sim_close(struct sim_connection *connection)
 	connection->to_client.is_dead = true;
 }
 
-/* The server's end is gone, and what it had not executed; the client will learn of it, after what was answered, or instead
- * of it. */
+/* The server closes and drops what it has not executed. The client learns of it after the pending replies, or loses
+ * them. */
 static void sim_cut(struct sim_connection *connection, const char *why, weir_ns at, bool loses_answers)
 {
 	if (loses_answers)

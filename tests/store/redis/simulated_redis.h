@@ -1,6 +1,6 @@
-/* simulated_redis.h: a Redis for simulations: commands in, replies out, at times that are told. It knows what a client of
- * Weir says; what the script would decide, the core decides. It can be out of memory, a replica, or without the script,
- * and writes down what it has executed. */
+/* simulated_redis.h: a Redis for simulations: commands in, replies out, at given times. It knows the commands of Weir's
+ * client, and decides with the core instead of the script. It can be out of memory, a replica, or without the script,
+ * and records what it has executed. */
 #ifndef WEIR_TESTS_SIMULATED_REDIS_H
 #define WEIR_TESTS_SIMULATED_REDIS_H
 
@@ -19,7 +19,7 @@ enum {
 	SIM_SERVERS = 2,
 };
 
-/* What is known of a job outside of the client. */
+/* What the simulation knows of a job. */
 struct sim_job {
 	uint32_t executed; /* how often */
 	weir_ns executed_at;
@@ -104,7 +104,7 @@ static void sim_put_verdict(struct sim_run *run, unsigned operation, const struc
 	run->job.verdicts[run->job.n++] = *verdict;
 }
 
-/* Where a claim's state lies: weir:NAME:kN. The plan that came must be that of the name. */
+/* The state of a claim: weir:NAME:kN. The plan must belong to the name. */
 static struct weir_state *sim_state(struct sim_run *run, size_t place, uint32_t *ret_plan, uint32_t *ret_key)
 {
 	const struct weir__resp_slice key = run->keys[run->next_key++];
@@ -129,7 +129,7 @@ static void sim_wrote(struct sim_run *run, uint32_t plan, uint32_t key, const st
 	run->redis->writes[run->redis->n_writes++] = (struct sim_write){ run->now, plan, key, *state };
 }
 
-/* The last request of each job is a look at weir:m:jN, which says whose it was. */
+/* The last request of each job peeks at weir:m:jN, which identifies the job. */
 static void sim_mark(struct sim_run *run, struct weir__resp_slice key)
 {
 	struct sim_job *job;
@@ -259,7 +259,7 @@ static void sim_hello(const struct sim_redis *redis, struct weir__resp_writer *r
 	weir__resp_write_bulk(reply, "redis", 5);
 }
 
-/* One command at one instant. */
+/* Executes one command at one instant. */
 static void sim_execute(struct sim_redis *redis, const struct weir__resp_slice *words, uint32_t n, weir_ns now,
 			struct weir__resp_writer *reply)
 {
@@ -293,7 +293,7 @@ static void sim_execute(struct sim_redis *redis, const struct weir__resp_slice *
 
 /* --- copies ------------------------------------------------------------------------------------------------------ */
 
-/* The other one becomes what this one was, up to an instant: what it was told later is lost. */
+/* The replica takes over the state up to an instant: later writes are lost. */
 static void sim_promote(struct sim_redis *from, struct sim_redis *to, weir_ns until)
 {
 	for (uint32_t i = 0; i < from->n_writes && from->writes[i].at <= until; i++)
@@ -301,7 +301,7 @@ static void sim_promote(struct sim_redis *from, struct sim_redis *to, weir_ns un
 	from->n_writes = to->n_writes = 0;
 	to->is_replica = false;
 	from->is_replica = true;
-	memcpy(from->states, to->states, sizeof(from->states)); /* it copies all when it is back */
+	memcpy(from->states, to->states, sizeof(from->states)); /* it copies everything when it is back */
 }
 
 static void sim_forget(struct sim_redis *redis)

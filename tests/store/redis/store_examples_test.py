@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The examples of the public store, on a real Redis: what each prints, that promtool reads the metrics of one, and that the
-other one sends a collector what OTLP says.
+"""The examples of the public store, with a real Redis: their output; promtool parses the metrics of one; another sends
+valid OTLP to a collector.
 
     store_examples_test.py EXAMPLES LOOP PROMETHEUS THREADS"""
 
@@ -87,7 +87,7 @@ class Collector(http.server.BaseHTTPRequestHandler):
 
 
 def points_of(metric):
-    """The data points, of which each kind of metric has its own shape."""
+    """The data points of a metric, whichever kind it is."""
     kinds = [kind for kind in ("sum", "gauge", "histogram") if kind in metric]
     assert len(kinds) == 1 and metric["unit"], metric
     if kinds[0] != "gauge":

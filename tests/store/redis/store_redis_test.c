@@ -1,5 +1,5 @@
-/* store_redis_test.c: the public store on a real Redis: shared by programs, from threads and from event loops, and
- * without Redis, by the fallback. Timeouts are long where a reply is expected, because the machine may be busy. */
+/* store_redis_test.c: the public store with a real Redis: shared by programs, from threads and event loops, and by the
+ * fallback without Redis. Timeouts are long where a reply is expected, because the machine may be busy. */
 #include <weir/store.h>
 
 #include <poll.h>
@@ -49,7 +49,7 @@ static void begin(void)
 	redis_server_start(&server);
 }
 
-/* Goes on also if the server is stopped. */
+/* Also works if the server is stopped. */
 static void end(void)
 {
 	redis_server_stop(&server);
@@ -132,7 +132,7 @@ static void two_stores_share_and_the_latest_change_decides(void)
 	CHECK_EQ(answer.verdict.remaining, 5);
 	CHECK_EQ(weir_store_peek(stores[1], of[1], "k", 1, 1, &answer), WEIR_OK);
 	CHECK_EQ(answer.verdict.limit, 15);
-	/* The second one learned of the first when it connected, or learns of it by its next heartbeat. */
+	/* The second learned of the first when it connected, or learns of it by its next heartbeat. */
 	do {
 		CHECK_EQ(weir_store_stats(stores[1], &stats), WEIR_OK);
 	} while (stats.nodes < 2 && nanosleep(&pause, NULL) == 0);
@@ -203,7 +203,7 @@ static void *submit_many(void *shared_)
 	return NULL;
 }
 
-/* Statistics and changes of other limits come in between. */
+/* Reads statistics and changes other limits in between. */
 static void *watch(void *shared_)
 {
 	struct shared *const shared = shared_;
@@ -261,7 +261,8 @@ static void note(void *one_, int error, const struct weir_store_answer *answer, 
 	one->all->allowed += answer && answer->verdict.allowed;
 }
 
-/* All are submitted before the loop runs for the first time, without a flush: the descriptor asks for the first turn. */
+/* All are submitted before the loop runs for the first time, without a flush: the descriptor triggers the first
+ * turn. */
 static void thousands_in_flight_complete_exactly_once(void)
 {
 	static struct one ones[IN_FLIGHT];
@@ -294,7 +295,7 @@ static void thousands_in_flight_complete_exactly_once(void)
 	CHECK_EQ(weir_store_stats(store, &stats), WEIR_OK);
 	CHECK_EQ(stats.decided, IN_FLIGHT);
 	CHECK(stats.calls > 0 && stats.calls < IN_FLIGHT / 4); /* many requests share a call */
-	/* Flushed by hand, the descriptor is quiet until there is a reply. */
+	/* After a manual flush the descriptor is not readable until there is a reply. */
 	CHECK_EQ(weir_submitter_submit(all.submitter, WEIR_STORE_PEEK, &(struct weir_claim){ all.limit, "x", 1, 1 }, 1,
 				       note, &(struct one){ &all, 0 }),
 		 WEIR_OK);
@@ -335,7 +336,7 @@ static void freed_with_requests_in_flight(void)
 		CHECK_EQ(weir_submitter_submit(submitters[i % 2], WEIR_STORE_TAKE,
 					       &(struct weir_claim){ limit, "k", 1, 1 }, 1, note_failure, &failed),
 			 WEIR_OK);
-	weir_submitter_flush(submitters[0]); /* those of the other one are not even sent */
+	weir_submitter_flush(submitters[0]); /* those of the other submitter are not even sent */
 	weir_store_free(store);
 	CHECK_EQ(failed, 100);
 	end();
@@ -375,7 +376,7 @@ static void without_a_fallback_calls_fail(void)
 	weir_store_free(store);
 }
 
-/* By the default of the store, and by the rule of each limit. */
+/* By the store's default, and by the rule of each limit. */
 static void the_fallback_decides(void)
 {
 	const struct weir_store_options options = { .on_failure = WEIR_STORE_FAILURE_SHARE };
@@ -430,7 +431,7 @@ static void charges_are_deferred(void)
 	struct weir_store *store;
 	char url[256];
 
-	/* The store starts without Redis, with a table of the program's own. */
+	/* The store starts without Redis, with the program's own table. */
 	begin();
 	url_of(url, "10s");
 	kill(server.pid, SIGKILL);

@@ -1,5 +1,5 @@
-/* acts.h: what is done with a key of a tiny table, in which every key meets every other. What it comes to is a number, to be
- * compared with that of another order. */
+/* acts.h: operations on one key of a tiny table, in which all keys compete for the same slots. The result is a number
+ * that is compared with that of another order. */
 #ifndef WEIR_TESTS_STORE_ACTS_H
 #define WEIR_TESTS_STORE_ACTS_H
 
@@ -8,7 +8,7 @@
 static struct {
 	struct weir_table *table;
 	const struct weir_table_limit *limit;
-	uint64_t first, second; /* what the operations answered */
+	uint64_t first, second; /* results of the operations */
 } stage;
 
 struct act {

@@ -1,4 +1,4 @@
-/* arena_test.c: chunks taken, given back, and found again when whoever took them is gone. */
+/* arena_test.c: chunks are taken, given back, and regained when the process that took them is gone. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -108,8 +108,7 @@ static void what_is_given_back_is_taken_again(void)
 	}
 }
 
-/* While the arena is full not all of it is looked at for each take; what others gave back is found all the same, before
- * long. */
+/* A take does not search all of a full arena. Chunks that others gave back are found anyway, before long. */
 static void what_others_give_back_is_found(void)
 {
 	struct weir__arena arena = arena_of((size_t)65 * 50001);
@@ -137,7 +136,7 @@ static void what_is_not_a_chunk_is_not_given_back(void)
 	CHECK_EQ(weir__arena_take(&arena, NOW), 0);
 }
 
-/* Taken at `now`, looked for by a sweep that began at `since`. */
+/* Taken at `now`, checked by a sweep that began at `since`. */
 static void only_old_ones_are_reclaimed(void)
 {
 	/* clang-format off */
@@ -178,7 +177,7 @@ static void what_is_free_is_not_reclaimed(void)
 		CHECK(!weir__arena_reclaim(&arena, number, NOW));
 }
 
-/* A sweep waits for two stamps, and is given up when it takes so long that ages could be mistaken. */
+/* A sweep waits for two stamps, and is abandoned when it takes so long that ages could be mistaken. */
 static void sweeps_are_neither_too_often_nor_too_long(void)
 {
 	const struct weir__arena arena = arena_of(65 * 11);
@@ -186,7 +185,7 @@ static void sweeps_are_neither_too_often_nor_too_long(void)
 	CHECK(!weir__arena_is_next(&arena, NOW, NOW));
 	CHECK(!weir__arena_is_next(&arena, NOW + STAMP * 2 - 1, NOW));
 	CHECK(weir__arena_is_next(&arena, NOW + STAMP * 2, NOW));
-	CHECK(weir__arena_is_next(&arena, NOW, NOW + 1)); /* a clock that was set back */
+	CHECK(weir__arena_is_next(&arena, NOW, NOW + 1)); /* the clock was set back */
 	CHECK(!weir__arena_is_long_after(&arena, NOW + STAMP * 30, NOW));
 	CHECK(weir__arena_is_long_after(&arena, NOW + STAMP * 30 + 1, NOW));
 	CHECK(weir__arena_is_long_after(&arena, NOW, NOW + 1));
@@ -232,7 +231,7 @@ static void *take_and_give(void *seed)
 	return NULL;
 }
 
-/* There is one for each, so nobody is refused for good; and no two have the same. */
+/* There is a chunk for each thread, so every thread gets one in the end, and no two threads get the same. */
 static void threads_never_share_a_chunk(void)
 {
 	uint64_t seeds[THREADS] = { 1, 2, 3, 4 };

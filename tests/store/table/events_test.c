@@ -1,4 +1,4 @@
-/* events_test.c: searches in a ring of cells find what a walk finds, whatever the cells hold; and a search with care
+/* events_test.c: searches in a ring of cells find what a linear walk finds, whatever the cells hold. A careful search
  * notices each event that others have overwritten. */
 #include <stdlib.h>
 
@@ -50,7 +50,7 @@ static struct weir__history seen_at(uint32_t number)
 	return history;
 }
 
-/* Adds an event of some units some time later. The ring keeps at most `most` events. */
+/* Adds an event some time later. The ring keeps at most `most` events. */
 static void push(uint32_t number, uint64_t most)
 {
 	const struct weir__history history = seen_at(number);
@@ -82,7 +82,7 @@ static uint32_t new_ring(uint64_t most, bool is_wide, uint64_t pushes)
 	return number;
 }
 
-/* The same by a walk. */
+/* The same by a linear walk. */
 static struct weir__found walk(const struct weir__history *history, uint64_t n, enum weir__events_by by, uint64_t least)
 {
 	const uint32_t cells = weir__shape_cells(&history->shape);
@@ -145,7 +145,7 @@ static void a_search_finds_what_a_walk_finds(void)
 	}
 }
 
-/* A cell that was damaged is skipped by both. */
+/* Both skip a damaged cell. */
 static void a_damaged_cell_makes_it_walk(void)
 {
 	for (int i = 0; i < 300 && !check_failed; i++) {
@@ -162,7 +162,7 @@ static void a_damaged_cell_makes_it_walk(void)
 	}
 }
 
-/* Others push while a search with care is under way: what it has not lost is what was there when it began. */
+/* Others push during a careful search: what the search does not report as lost was there when it began. */
 static void what_is_overwritten_is_noticed(void)
 {
 	uint64_t lost = 0, found_later = 0;
@@ -193,7 +193,7 @@ static void what_is_overwritten_is_noticed(void)
 	CHECK(found_later > 100);
 }
 
-/* Without care any push makes a search invalid. */
+/* Without care, any push makes a search invalid. */
 static void without_care_any_change_counts(void)
 {
 	const uint32_t number = new_ring(20, false, 10);
@@ -206,7 +206,8 @@ static void without_care_any_change_counts(void)
 	CHECK(!weir__events_hold(&events));
 }
 
-/* With care the newest event is read after the oldest, so both may be of different moments, but never in the wrong order. */
+/* A careful search reads the newest event after the oldest. They may be of different moments, but never in the wrong
+ * order. */
 static void a_root_that_is_gone_cannot_be_read(void)
 {
 	const uint32_t number = new_ring(20, false, 10);

@@ -1,4 +1,4 @@
-/* files.h: tables in files for tests, under a path of this process alone, and gone when that ends. */
+/* files.h: tables in files for tests, at a path of this process, removed when it ends. */
 #ifndef WEIR_TESTS_STORE_FILES_H
 #define WEIR_TESTS_STORE_FILES_H
 
@@ -16,7 +16,7 @@ static pid_t owner;
 
 static inline void clean_up(void)
 {
-	if (getpid() != owner) /* a child's end is none of the files' */
+	if (getpid() != owner) /* a forked child must not remove the files */
 		return;
 	unlink(path);
 	rmdir(path);
@@ -46,7 +46,7 @@ static inline struct weir_table *file_table(uint64_t keys)
 	return table_with(&options);
 }
 
-/* Leaves the file as who is killed does. */
+/* Leaves the file as a killed process does. */
 static inline void leave(struct weir_table *table)
 {
 	weir__file_close(table->region.file);
@@ -54,7 +54,7 @@ static inline void leave(struct weir_table *table)
 	weir_table_free(table);
 }
 
-/* Asks for what is refused, with this message. */
+/* Checks that opening fails with this error and message. */
 static inline void check_refused(const struct weir_table_options *options, int error, const char *why)
 {
 	struct weir_message message = { 0, "" };

@@ -1,5 +1,5 @@
-/* hash_test.c: SipHash-1-3 beside a reference written from its definition, byte by byte. That the reference is right is
- * seen where published vectors are: at 2 and 4 rounds. */
+/* hash_test.c: SipHash-1-3 compared with a reference that is written from its definition, byte by byte. Published
+ * vectors, which have 2 and 4 rounds, verify the reference. */
 #include "store/table/hash.h"
 
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static void rounds(struct four *v, int n)
 	}
 }
 
-/* Byte number `at` of the message as it is hashed: padded with zeros to whole words, the length in the last byte. */
+/* Byte `at` of the padded message: zeros up to whole words, the length in the last byte. */
 static uint64_t padded_byte(const unsigned char *bytes, size_t n, size_t at)
 {
 	if (at < n)
@@ -103,7 +103,7 @@ static void the_reference_is_siphash(void)
 	}
 }
 
-/* In memory of exactly that size, so that the address sanitizer sees a byte too many. */
+/* In memory of exactly that size, so that the address sanitizer sees a read beyond it. */
 static void check_length(size_t length)
 {
 	unsigned char *const bytes = malloc(length);
@@ -119,7 +119,7 @@ static void every_length(void)
 	for (size_t length = 0; length <= LONGEST; length++)
 		check_length(length);
 	check_length(LONG);
-	check_length(255); /* of the length only the lowest byte is hashed */
+	check_length(255); /* only the lowest byte of the length is hashed */
 	check_length(256);
 	check_length(257);
 }
@@ -142,7 +142,7 @@ static void keys_that_begin_anywhere(void)
 	}
 }
 
-/* A page between two that must not be touched. */
+/* A page between two inaccessible ones. */
 static void nothing_is_read_beyond_either_end(void)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);

@@ -1,5 +1,5 @@
-/* history_test.c: events in a ring of cells, as one process sees them that does one thing after the other, with what
- * others do in between done by hand. table_history_test.c has the decisions that are made of them. */
+/* history_test.c: events in a ring of cells, on one thread; the test itself does what others would do in between.
+ * table_history_test.c tests the decisions. */
 #include <stdlib.h>
 
 #include "core/rows.h"
@@ -12,7 +12,7 @@ enum { OWNER = 0x1234567 };
 static void *memory;
 static struct weir__arena arena;
 
-/* What a test does while somebody else takes a chunk; once. */
+/* Called once, while a chunk is taken. */
 static void (*meanwhile)(void);
 
 static void make_arena(uint32_t chunks)
@@ -70,7 +70,7 @@ static struct weir__point oldest_of(const struct weir__history *history)
 	return history->oldest;
 }
 
-/* Adds an event; none is forgotten. */
+/* Adds an event and forgets none. */
 static enum weir__history_done push(uint32_t number, uint64_t at, uint64_t units)
 {
 	const struct weir__history history = seen_at(number);
@@ -79,7 +79,7 @@ static enum weir__history_done push(uint32_t number, uint64_t at, uint64_t units
 	return weir__history_push(&history, at, history.newest.total + units, &oldest, take, NULL);
 }
 
-/* The second event becomes the oldest. */
+/* Makes the second event the oldest. */
 static struct weir__point without_first(const struct weir__history *history)
 {
 	const struct weir__point first = weir__history_first(history);
@@ -146,7 +146,7 @@ static void chunks_are_counted(void)
 	}
 }
 
-/* What is reckoned is what is taken, for narrow and wide cells and any depth. */
+/* The computed number of chunks is the number used, for narrow and wide cells and any depth. */
 static void chunks_are_what_events_take(void)
 {
 	for (uint64_t n = 1; n <= 9000; n += 1 + n / 4)
@@ -208,7 +208,7 @@ static void totals_begin_anywhere(void)
 	CHECK(different >= 19);
 }
 
-/* Merging takes no chunk, whatever is merged. */
+/* Merging needs no chunk. */
 static void one_instant_is_one_event(void)
 {
 	const struct weir__shape shape = weir__history_shape(20, S(60), 1000);
@@ -228,7 +228,7 @@ static void one_instant_is_one_event(void)
 	CHECK_EQ(history.newest.position, 0);
 }
 
-/* The newest is the only one, and becomes later: so does when it leaves. */
+/* The only event becomes later, and so does the time at which it expires. */
 static void an_only_event_may_become_later(void)
 {
 	const struct weir__shape shape = weir__history_shape(20, S(60), 1000);
@@ -245,7 +245,7 @@ static void an_only_event_may_become_later(void)
 	CHECK_EQ(units_since(history.oldest.total, &history.newest), 2);
 }
 
-/* Fills a ring, then goes round it several times, and reads all of it each time. */
+/* Fills a ring, then wraps around it several times, and reads all of it each time. */
 static void check_ring(uint64_t most, uint64_t duration, uint64_t units, uint64_t rounds)
 {
 	const struct weir__shape shape = weir__history_shape(most, duration, units);
@@ -283,7 +283,7 @@ static void check_ring(uint64_t most, uint64_t duration, uint64_t units, uint64_
 		n++;
 	} while (!check_failed && weir__history_next(&history, &point));
 	CHECK_EQ(n, cells);
-	CHECK(weir__arena_used(&arena) <= chunks_when_full + 1); /* the last cell's leaf comes when it is written */
+	CHECK(weir__arena_used(&arena) <= chunks_when_full + 1); /* the last cell's leaf is made when it is written */
 	weir__history_discard(&arena, number);
 	CHECK_EQ(weir__arena_used(&arena), 0);
 }
@@ -310,7 +310,7 @@ static void a_deep_ring_goes_round(void)
 	check_ring(9000, S(3600), UINT64_C(1) << 46, 1);
 }
 
-/* Of the largest ring there is, the cells of the last leaf. */
+/* The cells of the last leaf in the largest ring. */
 static void the_largest_ring_has_a_place_for_each(void)
 {
 	const struct weir__shape shape = weir__history_shape(UINT64_C(1) << 40, S(60), 1 << 10);
@@ -323,7 +323,7 @@ static void the_largest_ring_has_a_place_for_each(void)
 	number = new_history(&shape, 5, 1);
 	history = seen_at(number);
 	for (uint32_t i = 0; i < 20; i++) {
-		/* as if it had been pushed so often */
+		/* as if pushed that often */
 		history.newest.position = WEIR__CELLS_MOST - 20 + i;
 		nothing = (struct weir__point){ 6 + i, history.newest.total,
 						(history.newest.position + 1) % WEIR__CELLS_MOST };
@@ -337,7 +337,7 @@ static void the_largest_ring_has_a_place_for_each(void)
 	CHECK_EQ(weir__arena_used(&arena), 0);
 }
 
-/* When nothing is kept, the next event may take the place of the oldest: the ring is never too full for that. */
+/* If nothing is kept, the next event may take the place of the oldest: the ring is never too full for that. */
 static void all_may_be_forgotten_at_once(void)
 {
 	const struct weir__shape shape = weir__history_shape(7, S(1), 10);
@@ -358,7 +358,8 @@ static void all_may_be_forgotten_at_once(void)
 	CHECK_EQ(units_since(history.oldest.total, &history.newest), 4);
 }
 
-/* --- others meanwhile --------------------------------------------------------------------------------------------- */
+/* --- interference
+ * -------------------------------------------------------------------------------------------------- */
 
 static void who_was_outrun_changes_nothing(void)
 {
@@ -391,7 +392,7 @@ static void another_pushes(void)
 		 WEIR__HISTORY_DONE);
 }
 
-/* Two make the same leaf at once: one of them is given back. */
+/* Two threads make the same leaf at once: one of the leaves is given back. */
 static void two_who_make_a_leaf(void)
 {
 	for (uint64_t most = 10; most < 5000; most *= 10) {
@@ -416,7 +417,7 @@ static void another_gives_it_up(void)
 	weir__history_give_up(&arena, of_another.number, OWNER);
 }
 
-/* Whoever takes a leaf for a root that is given up meanwhile fails. */
+/* A thread that takes a leaf for a root that is given up meanwhile fails. */
 static void a_history_given_up_meanwhile(void)
 {
 	const struct weir__shape shape = weir__history_shape(10, S(60), 100);
@@ -484,7 +485,7 @@ static void giving_up_twice_is_giving_up_once(void)
 	make_arena(100);
 	number = new_history(&shape, 1, 1);
 	weir__history_give_up(&arena, number, OWNER);
-	CHECK_EQ(weir__arena_take(&arena, NOW), number); /* somebody has it, and has not written to it yet */
+	CHECK_EQ(weir__arena_take(&arena, NOW), number); /* another thread has it, and has not written to it yet */
 	weir__history_give_up(&arena, number, OWNER);
 	CHECK_EQ(weir__arena_used(&arena), 1);
 }
@@ -587,7 +588,7 @@ static uint32_t ten_events(bool is_wide)
 	return number;
 }
 
-/* Whatever cells hold, events are in order, and their units are those of all. */
+/* Whatever cells hold, events are in order, and their units add up to the total. */
 static void check_events_in_order(uint32_t number)
 {
 	const struct weir__history history = seen_at(number);
@@ -603,7 +604,7 @@ static void check_events_in_order(uint32_t number)
 	CHECK_EQ(units, 10);
 }
 
-/* One cell is overwritten by all sorts of things. Wide cells are two words. */
+/* Overwrites one cell with various values. Wide cells are two words. */
 static void a_damaged_cell_counts_with_the_next(void)
 {
 	static const uint64_t damages[] = {
@@ -622,7 +623,7 @@ static void a_damaged_cell_counts_with_the_next(void)
 		}
 }
 
-/* As a process leaves it that is killed, or a scribbler. */
+/* As left by a killed process, or by random damage. */
 static void a_missing_leaf_is_passed_over(void)
 {
 	const uint32_t number = ten_events(false);
@@ -632,7 +633,7 @@ static void a_missing_leaf_is_passed_over(void)
 	check_events_in_order(number);
 	atomic_store(&history.root->refs[0], UINT32_MAX);
 	check_events_in_order(number);
-	atomic_store(&history.root->refs[1], 5000000); /* there is no such chunk */
+	atomic_store(&history.root->refs[1], 5000000); /* no such chunk */
 	check_events_in_order(number);
 	CHECK_EQ(push(number, S(11), 1), WEIR__HISTORY_FULL);
 	weir__history_discard(&arena, number);
@@ -643,7 +644,7 @@ static void a_damaged_root_is_gone(void)
 	static const uint64_t shapes[] = {
 		0,
 		UINT64_MAX,
-		UINT64_C(1) << 32 | 61,          /* bits that leave none for the total */
+		UINT64_C(1) << 32 | 61,          /* no bits left for the total */
 		UINT64_C(5) << 32 | 40,          /* more leaves than references */
 		UINT64_C(1) << 32 | 5 << 8 | 40, /* too deep */
 		UINT64_C(1) << 50 | 4 << 8 | 40, /* too many leaves */
@@ -666,7 +667,7 @@ static void a_damaged_root_is_gone(void)
 	CHECK_EQ(found_at(number), WEIR__HISTORY_GONE);
 }
 
-/* Random bits all over the arena: nothing leads out of it, and nothing goes on for ever. */
+/* Random bits all over the arena: no access leaves it, and every operation ends. */
 static void a_scribbled_arena_is_survived(void)
 {
 	uint64_t random = 88172645463325252;

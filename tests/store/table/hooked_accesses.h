@@ -1,5 +1,5 @@
-/* hooked_accesses.h: what follows its inclusion calls table_hook before each access to shared memory. All that is included
- * before keeps its accesses as they are: so the headers below are. */
+/* hooked_accesses.h: code after this include calls table_hook before each access to shared memory. Code included
+ * earlier is unchanged, which is why the headers below come first. */
 #ifndef WEIR_TESTS_STORE_HOOKED_ACCESSES_H
 #define WEIR_TESTS_STORE_HOOKED_ACCESSES_H
 
@@ -18,11 +18,11 @@ static inline void call_hook(const void *at)
 		table_hook(at);
 }
 
-/* So a line is read as under the thread sanitizer, slot by slot, and not by instructions that have no name to hook. */
+/* Reads a line slot by slot, as under the thread sanitizer, because vector instructions cannot be hooked. */
 #undef __SANITIZE_THREAD__
 #define __SANITIZE_THREAD__ 1
 
-/* A macro that names itself is not expanded again: that is the function. */
+/* A macro is not expanded within itself: the inner name is the function. */
 #define weir__atomic16_load(slot) (call_hook(slot), weir__atomic16_load(slot))
 #define weir__atomic16_swap(slot, ...) (call_hook(slot), weir__atomic16_swap(slot, __VA_ARGS__))
 #define __atomic_load_n(word, order) (call_hook(word), __atomic_load_n(word, order))

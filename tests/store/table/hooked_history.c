@@ -1,4 +1,4 @@
-/* hooked_history.c: the files of histories compiled once more, as hooked_table.c does with those of slots. */
+/* hooked_history.c: the sources of histories compiled again with hooks, as hooked_table.c does for slots. */
 #include "hooked_accesses.h"
 
 #include "store/table/arena.c"

@@ -1,5 +1,5 @@
-/* hooked_table.c: the files of the table compiled once more, each access to a slot, to `forgiven` and to the list
- * of limits with a call before it. What counts for statistics alone has none. */
+/* hooked_table.c: the sources of the table compiled again, with a call before each access to a slot, to `forgiven` and
+ * to the list of limits. Accesses for statistics have none. */
 #include "hooked_accesses.h"
 
 void (*table_hook)(const void *at);

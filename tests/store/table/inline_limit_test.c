@@ -30,7 +30,7 @@ static void the_space_says_whose_key_it_is(void)
 	weir_table_free(table);
 }
 
-/* A large limit charges two hours, of which a small one can charge a minute. */
+/* A large limit charges two hours; a small one can charge only a minute. */
 static void what_other_limits_charged_is_owed(void)
 {
 	struct weir_table *const table = table_for(100, MADE_AT);
@@ -51,7 +51,7 @@ static void what_other_limits_charged_is_owed(void)
 	weir_table_free(table);
 }
 
-/* The instant at which a key is full stays, to the nanosecond, whatever the numbers of the limit that looks. */
+/* The instant at which a key is full stays the same to the nanosecond under any limit. */
 static void another_unit_keeps_the_instant(void)
 {
 	static const char *const texts[] = { "1000003/hour burst 50", "1/s burst 3", "7/min burst 3",
@@ -105,7 +105,7 @@ static void what_the_table_cannot_hold_is_refused(void)
 	weir_table_free(table);
 }
 
-/* Limits of each kind, and how much of them one request uses up. */
+/* Limits of each kind, and how much of them one request uses. */
 static const struct {
 	const char *text;
 	uint64_t all;
@@ -124,7 +124,7 @@ static const struct {
 
 enum { USED_UP = sizeof(used_up) / sizeof(used_up[0]) };
 
-/* Keys of an inline limit of 16 years rank above all keys of the table's own limits. */
+/* Keys of a 16-year inline limit rank above all keys of the table's own limits. */
 static void inline_keys_leave_used_up_keys_of_other_limits_alone(void)
 {
 	static const char *const texts[] = { "1/6000day", "1/5000day fixed_window", "1/5000day sliding_log" };
@@ -156,8 +156,8 @@ static uint32_t denied_of(struct weir_table *table, const struct weir_table_limi
 	return denied;
 }
 
-/* The other way round: the keys of long limits of the table do not evict those of a short inline limit. They
- * have one of 75 slots. So hardly any has more than four neighbours among its 16 candidates. */
+/* The other way round: keys of the table's long limits do not evict those of a short inline limit. Those have one of 75
+ * slots, so hardly any has more than four neighbours among its 16 candidates. */
 static void inline_keys_keep_their_share(void)
 {
 	struct weir_table *const table = table_for(10000, MADE_AT);
@@ -173,7 +173,7 @@ static void inline_keys_keep_their_share(void)
 	weir_table_free(table);
 }
 
-/* Into a table of 16 slots that keys of the other group have filled, each group gets as many as are its own. */
+/* In a table of 16 slots that keys of the other group have filled, each group gets its own share. */
 static void the_share_is_a_setting(void)
 {
 	static const struct {
@@ -222,8 +222,8 @@ static void the_group_survives_changes_of_limits(void)
 	weir_table_free(table);
 }
 
-/* In an arena, too, each group gives up what it has beyond its share. A folded key may be denied early, so the keys of
- * the table's own limit that keep their events are counted. */
+/* In an arena, too, each group gives up what exceeds its share. A folded key may be denied early, so the test counts
+ * the keys of the table's own limit that keep their events. */
 static void histories_of_inline_keys_are_folded_first(void)
 {
 	struct weir_table *const table = table_with_arena(10000, 1 << 18);

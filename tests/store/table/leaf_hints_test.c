@@ -1,4 +1,4 @@
-/* leaf_hints_test.c: hints name the leaves that the next decision reads, and a wrong hint changes nothing. */
+/* leaf_hints_test.c: hints name the leaves that the next decision reads, and a wrong hint changes no result. */
 #include "store/table/leaf_hints.h"
 
 #include "tables.h"
@@ -40,8 +40,8 @@ static uint32_t leaf_at(const struct weir__history *history, uint32_t position)
 	return number <= CHUNK_MASK ? number : 0;
 }
 
-/* One event every 3 s and 20 a minute: all are allowed, and the ring is gone round several times. A leaf is made when an
- * event is filed in it, so the hint has it one event later. */
+/* One event every 3 s and 20 a minute: all are allowed, and the ring wraps several times. A leaf is made when an event
+ * is stored in it, so the hint has it one event later. */
 static void a_hint_names_the_leaves_of_the_newest_and_the_oldest_event(void)
 {
 	weir_ns now;
@@ -78,7 +78,7 @@ static void a_wrong_hint_changes_no_decision(void)
 	weir_table_free(table);
 }
 
-/* One slot in eight could have a history: the hints are shared, and their number is bounded by the arena. */
+/* One slot in eight could have a history: hints are shared, and the arena bounds their number. */
 static void a_small_arena_has_few_hints(void)
 {
 	struct weir__leaf_hints hints;

@@ -1,4 +1,4 @@
-/* region_attach_test.c: who may attach to what, and what everybody else is told. */
+/* region_attach_test.c: which tables a process may attach to, and the errors otherwise. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -26,7 +26,7 @@ static void another_one_than_was_asked_for(void)
 	clean_up();
 }
 
-/* Headers that somebody else has written, or nobody. A row changes one word of a sound one, of SIZE bytes. */
+/* Invalid headers. A row changes one word of a valid header of SIZE bytes. */
 static void headers_that_are_refused(void)
 {
 #define WORD(field) offsetof(struct weir__region_header, field), sizeof(((struct weir__region_header *)0)->field)
@@ -86,7 +86,7 @@ static void headers_that_are_refused(void)
 	clean_up();
 }
 
-/* Who is attached goes on by what it knows. */
+/* A process that is attached continues with the values that it has read. */
 static void a_header_that_is_overwritten_later(void)
 {
 	const struct weir_table_options options = shared_options();
@@ -127,7 +127,7 @@ static void what_is_no_table(void)
 		check_refused(&options, WEIR_ERR_REGION, why);
 		clean_up();
 	}
-	CHECK_EQ(mkfifo(path, 0600), 0); /* and nobody waits for a writer */
+	CHECK_EQ(mkfifo(path, 0600), 0); /* and the call does not wait for a writer */
 	check_refused(&options, WEIR_ERR_FILE_TYPE, text_of("shared memory \"%s\": " DEVICE, name));
 	clean_up();
 	CHECK_EQ(mkdir(path, 0700), 0);
@@ -136,12 +136,12 @@ static void what_is_no_table(void)
 	CHECK_EQ(symlink("/dev/null", path), 0);
 	check_refused(&options, WEIR_ERR_FILE_TYPE, text_of("shared memory \"%s\": " SYMLINK, name));
 	clean_up();
-	CHECK_EQ(symlink("nothing-of-that-name", path), 0); /* nor is it made behind the link */
+	CHECK_EQ(symlink("nothing-of-that-name", path), 0); /* nothing is created behind the link */
 	check_refused(&options, WEIR_ERR_FILE_TYPE, text_of("shared memory \"%s\": " SYMLINK, name));
 	clean_up();
 }
 
-/* A sound table is no table behind a link. */
+/* A valid table behind a link is rejected. */
 static void links_are_not_followed(void)
 {
 	struct weir_table_options options = shared_options();
@@ -176,7 +176,8 @@ static void what_is_not_permitted(void)
 	clean_up();
 }
 
-/* Another user's table may say anything: only who asks for such a mode attaches to it. Root alone can make such. */
+/* Another user's table may contain anything: only a process that asks for such a mode attaches to it. Only root can
+ * test this. */
 static void what_belongs_to_others(void)
 {
 	static const struct {

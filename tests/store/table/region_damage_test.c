@@ -1,5 +1,5 @@
-/* region_damage_test.c: random damage anywhere in a file. It is refused with what to do, or it opens, all limits can be
- * added and used, and no number is above what can be. */
+/* region_damage_test.c: random damage anywhere in a file. Opening fails with advice, or succeeds: then all limits can
+ * be added and used, and no number is impossibly large. */
 /* Covers: src/store/table/region_limits.c */
 #include <fcntl.h>
 
@@ -9,7 +9,7 @@ enum { KEYS = 300, LIMITS_MAX = 16, LIMITS = 12, ARENA = 64 * 1024, CHANGES = 12
 
 static uint64_t rounds = 600;
 
-/* The numbers of a table that nobody has used for long. */
+/* The counts of a table far from any real use. */
 static const uint64_t count_most = UINT64_C(1) << 62;
 
 static unsigned char *sound[2], *changed; /* not closed; closed cleanly */
@@ -39,7 +39,7 @@ static const char *text_of(uint32_t i)
 	return texts[i % 4];
 }
 
-/* The limit of this name, as it was changed to if it is still there. NULL: it cannot be added. */
+/* The limit of this name, as last changed if it is still there. NULL: it cannot be added. */
 static const struct weir_table_limit *find(struct weir_table *table, uint32_t i)
 {
 	const struct weir_table_limit *found = NULL;
@@ -131,7 +131,7 @@ static void damage_words(size_t from, size_t end)
 	}
 }
 
-/* Writes a page of the file, or a part of it, to another place. */
+/* Copies a page of the file, or a part of it, to another place. */
 static void misplace(size_t from, size_t end)
 {
 	const size_t n = 64 * (1 + below(64)), to = from + below((end - from) / 64) * 64,
@@ -188,7 +188,7 @@ static void check_stats(struct weir_table *table)
 	CHECK(stats.damaged_at <= weir_table_now(table));
 }
 
-/* All limits can be added and used, as many as there is room for. */
+/* All limits can be added and used, as far as there is room. */
 static void check_use(struct weir_table *table)
 {
 	for (uint32_t i = 0; i < LIMITS_MAX; i++) {
@@ -216,7 +216,7 @@ static void check_refusal(const struct weir_message *why)
 	CHECK(strstr(why->text, "remove it") != NULL);
 }
 
-/* Returns whether it was opened. */
+/* Returns whether the file could be opened. */
 static bool open_damaged(void)
 {
 	const struct weir_table_options options = options_of();
@@ -233,7 +233,7 @@ static bool open_damaged(void)
 	check_use(table);
 	damages = stats_of(table, 0).damaged_limits;
 	weir_table_free(table);
-	table = open_file(); /* all of it was repaired */
+	table = open_file(); /* everything was repaired */
 	CHECK_EQ(stats_of(table, 0).damaged_limits, damages);
 	for (int i = 0; i < WEIR__DAMAGES; i++)
 		CHECK_EQ(table->region.damaged[i], 0);
@@ -260,7 +260,7 @@ static void any_damage_anywhere(void)
 	for (uint64_t round = 0; round < rounds; round++) {
 		const uint64_t area = below(8), how = below(6), was_closed = below(2);
 		const bool had_failed = check_failed;
-		/* The variable part of the header is small: it is an area of its own. */
+		/* The variable part of the header is small, so it is a separate area. */
 		const size_t from = area == 7 ? offsetof(struct weir__region_header, check) + 8 :
 				    area == 6 ? 0 :
 						areas[area];
@@ -302,7 +302,7 @@ static struct weir_table_stats stats_after(void)
 	return stats;
 }
 
-/* Over all limits, as an accident with dd leaves them. */
+/* Damages all limits, as a mistake with dd does. */
 static void all_limits_are_damaged(void)
 {
 	for (int was_closed = 0; was_closed < 2; was_closed++) {
@@ -321,7 +321,7 @@ static void all_limits_are_damaged(void)
 	}
 }
 
-/* In a file that was closed, each bit counts, in each part. */
+/* In a file that was closed cleanly, every flipped bit is detected, in each part. */
 static void closed_cleanly_every_bit_counts(void)
 {
 	for (uint64_t round = 0; round < 200; round++) {
@@ -363,7 +363,7 @@ static void closed_cleanly_every_bit_counts(void)
 	}
 }
 
-/* Zeros look like free entries: only the numbers at the close tell that there were others. */
+/* Zeros look like free entries: only the counts at the close show that entries are missing. */
 static void zeros_are_counted(void)
 {
 	struct weir__region layout;
@@ -378,7 +378,7 @@ static void zeros_are_counted(void)
 	clean_up();
 }
 
-/* An entry that was emptied hides none of those that were added after it. */
+/* An emptied entry does not hide those that were added after it. */
 static void a_lost_limit_hides_no_other(void)
 {
 	for (uint32_t lost = 0; lost < LIMITS_MAX; lost++)
@@ -433,7 +433,7 @@ static void half_a_limit_is_no_damage(void)
 	clean_up();
 }
 
-/* The damage itself is told by counts that cannot be random. */
+/* Damage is reported by counts that cannot be random. */
 static void counts_are_not_random(void)
 {
 	struct weir_table_stats stats;

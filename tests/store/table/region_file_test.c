@@ -1,4 +1,4 @@
-/* region_file_test.c: files that tables are in: who may open what, who is alone, and what is owed afterwards. */
+/* region_file_test.c: tables in files: who may open them, exclusive use, and usage after reopening. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -53,7 +53,7 @@ static const char *named(const char *format, ...)
 	return text;
 }
 
-/* --- what is owed ----------------------------------------------------------------------------------------------- */
+/* --- usage ------------------------------------------------------------------------------------------------------ */
 
 static void what_was_owed_is_owed(void)
 {
@@ -79,7 +79,7 @@ static void what_was_owed_is_owed(void)
 	}
 }
 
-/* A table without a file has nothing to write. */
+/* A table without a file has nothing to sync. */
 static void only_files_are_synced(void)
 {
 	struct weir_table *const table = table_for(KEYS, 0);
@@ -110,7 +110,7 @@ static void a_killed_process_leaves_what_it_charged(void)
 	clean_up();
 }
 
-/* --- who is alone ----------------------------------------------------------------------------------------------- */
+/* --- exclusive use ---------------------------------------------------------------------------------------------- */
 
 static void the_last_one_closes_it(void)
 {
@@ -126,7 +126,7 @@ static void the_last_one_closes_it(void)
 	clean_up();
 }
 
-/* Recovery would empty the claim. */
+/* Recovery would clear the claim. */
 static void who_is_not_alone_recovers_nothing(void)
 {
 	struct weir_table *const first = file_table(KEYS), *second;
@@ -143,7 +143,7 @@ static void who_is_not_alone_recovers_nothing(void)
 	clean_up();
 }
 
-/* Who has forked cannot know whether it is the last: it does not say so. */
+/* After a fork, a process cannot know whether it is the last user, so it does not mark the file as closed. */
 static void after_fork_both_go_on(void)
 {
 	struct weir_table *table = file_table(KEYS), *other;
@@ -182,7 +182,7 @@ static void after_fork_both_go_on(void)
 	clean_up();
 }
 
-/* Somebody who opens it and never comes to an end. */
+/* A process that opens the file and never finishes. */
 static void nobody_waits_for_ever(void)
 {
 	const struct weir_table_options options = file_options(KEYS);
@@ -201,7 +201,7 @@ static void nobody_waits_for_ever(void)
 	clean_up();
 }
 
-/* --- what is refused -------------------------------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------------------------------- */
 
 static void write_at(size_t offset, const void *bytes, size_t n)
 {
@@ -287,13 +287,13 @@ static void what_is_no_file_is_refused(void)
 {
 	const struct weir_table_options options = file_options(KEYS);
 
-	CHECK_EQ(mkfifo(path, 0600), 0); /* and nobody waits for a writer */
+	CHECK_EQ(mkfifo(path, 0600), 0); /* and the call does not wait for a writer */
 	check_refused(&options, WEIR_ERR_FILE_TYPE, named(DEVICE));
 	clean_up();
 	CHECK_EQ(mkdir(path, 0700), 0);
 	check_refused(&options, WEIR_ERR_FILE_TYPE, named(DIRECTORY));
 	clean_up();
-	CHECK_EQ(symlink("nothing-of-that-name", path), 0); /* nor is it made behind the link */
+	CHECK_EQ(symlink("nothing-of-that-name", path), 0); /* nothing is created behind the link */
 	check_refused(&options, WEIR_ERR_FILE_TYPE, named(SYMLINK));
 	clean_up();
 	leave(file_table(KEYS));
@@ -327,14 +327,14 @@ static void options_that_are_refused(void)
 	options.size_bytes = 4096;
 	CHECK_EQ(weir_table_new(&options, &(struct weir_table *){ NULL }, NULL), WEIR_ERR_ROOM);
 	CHECK_EQ(access(path, F_OK), -1);
-	options.arena_bytes = 5000; /* what it says that it needs is enough */
+	options.arena_bytes = 5000; /* the size that the message states is enough */
 	CHECK_EQ(weir_table_new(&options, &table, &why), WEIR_ERR_ROOM);
 	options.size_bytes = strtoul(strstr(why.text, "at least ") + strlen("at least "), NULL, 10);
 	weir_table_free(table_with(&options));
 	clean_up();
 }
 
-/* The other way round, each is told what it is. */
+/* A file name for shared memory and the reverse are rejected, with the reason. */
 static void shared_memory_is_no_file(void)
 {
 	struct weir_table_options options = { .size_bytes = weir_table_size(KEYS, 4), .limits_max = 4 };
@@ -373,7 +373,7 @@ static void other_users(void)
 	clean_up();
 }
 
-/* An error when it is made, and no end of the process later. */
+/* A full disk is an error when the file is made, and does not kill the process later. */
 static void a_full_disk_is_told(void)
 {
 	const struct weir_table_options options = file_options(1000000);

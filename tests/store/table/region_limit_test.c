@@ -1,4 +1,4 @@
-/* region_limit_test.c: what somebody who only looks learns of a table's limits, and that looking adds none. */
+/* region_limit_test.c: what a reader of a table sees of its limits, and that reading adds none. */
 #include <stdlib.h>
 
 #include "check.h"
@@ -47,7 +47,7 @@ static void found_by_name(void)
 
 	CHECK(!weir__region_find_limit(&table->region, "0", &index));
 	CHECK_EQ(index, 99);
-	/* To the last one: whoever looks for more than there can be must come to an end. */
+	/* Up to the last entry: a search for more than there can be must end. */
 	for (int i = 0; i < LIMITS_MAX; i++) {
 		(void)snprintf(names[i], sizeof(names[i]), "%d", i);
 		CHECK(!weir__region_find_limit(&table->region, names[i], &index));
@@ -91,11 +91,11 @@ static void words_of_another_are_none(void)
 	for (int damage = 0; damage < 4; damage++) {
 		*entry = whole;
 		if (damage == 0)
-			memset(entry->text, 0, sizeof(entry->text)); /* killed before it was written */
+			memset(entry->text, 0, sizeof(entry->text)); /* killed before the text was written */
 		else if (damage == 1)
 			entry->name[0] ^= 1;
 		else if (damage == 2)
-			memset(entry->text, 'x', sizeof(entry->text)); /* no end */
+			memset(entry->text, 'x', sizeof(entry->text)); /* no terminating NUL */
 		else
 			memset(entry->name, 'x', sizeof(entry->name));
 		memset(&words, 'y', sizeof(words));
@@ -116,7 +116,7 @@ static void when_it_was_made(void)
 	} rows[] = {
 		{ UINT64_C(1790000000000000000), UINT64_C(1790000000000000000) },
 		{ (UINT64_C(1) << 58) + 1, (UINT64_C(1) << 58) + 1 },
-		{ UINT64_C(1) << 58, 0 }, /* the epoch is that of Unix for all of these */
+		{ UINT64_C(1) << 58, 0 }, /* for all of these the epoch is Unix's */
 		{ 1, 0 },
 		{ UINT64_MAX, 0 },
 	};

@@ -1,10 +1,10 @@
-/* region_recover_test.c: what becomes of a file that nobody closed, that was damaged, or that is old. */
+/* region_recover_test.c: recovery of a file that was not closed, was damaged, or is old. */
 /* Covers: src/store/table/region_histories.c */
 #include <fcntl.h>
 
 #include "files.h"
 
-enum { KEYS = 2000, ROOM = 2 * KEYS }; /* so none gives way */
+enum { KEYS = 2000, ROOM = 2 * KEYS }; /* so that none is evicted */
 
 #define YEAR S(31557600)
 
@@ -34,7 +34,7 @@ static void charge(struct weir_table *table, uint32_t n)
 		CHECK(weir_table_allow(table, limit, &i, sizeof(i), weir_table_now(table), 10));
 }
 
-/* How many of them owe nothing. */
+/* How many of them have no usage. */
 static uint32_t dropped(struct weir_table *table, uint32_t n)
 {
 	const struct weir_table_limit *const limit = limit_in(table, limit_text);
@@ -56,7 +56,7 @@ static uint32_t taken_in(const struct weir_table *table, uint64_t page)
 
 /* --- marks ------------------------------------------------------------------------------------------------------ */
 
-/* However full it is, no key gets the place of a mark, and none is found there. */
+/* In a full table, no key takes the slot of a page mark or is found there. */
 static void marks_stay(void)
 {
 	struct weir_table *table = file_table(100);
@@ -71,7 +71,7 @@ static void marks_stay(void)
 	CHECK_EQ(stats_now(table).capacity, slots_of(table) - pages);
 	CHECK(stats_now(table).live > stats_now(table).capacity * 99 / 100);
 	CHECK(stats_now(table).evicted > 0);
-	for (uint32_t i = 0; i < 5000; i++) /* and when all others are counted */
+	for (uint32_t i = 0; i < 5000; i++) /* also while all other slots are in use */
 		(void)weir_table_allow(table, counted, &i, sizeof(i), weir_table_now(table), 1);
 	for (uint64_t page = 0; page < pages; page++)
 		CHECK(weir__slot_is_mark(page_at(table, page)->state));
@@ -128,7 +128,7 @@ static void a_page_without_its_mark_starts_anew(void)
 		CHECK_EQ(dropped(table, KEYS), lost);
 		charge(table, 0);
 		leave(table);
-		table = file_table(ROOM); /* it says so ever after, but once */
+		table = file_table(ROOM); /* it stays reported, but counts once */
 		CHECK_EQ(stats_now(table).damaged_pages, 1);
 		CHECK_EQ(dropped(table, KEYS), lost);
 		weir_table_free(table);
@@ -136,7 +136,7 @@ static void a_page_without_its_mark_starts_anew(void)
 	}
 }
 
-/* One bit of a slot that could be so: only checksums tell. */
+/* One bit of a slot that stays plausible: only checksums show it. */
 static void closed_cleanly_every_bit_counts(void)
 {
 	for (int was_closed = 0; was_closed < 2; was_closed++) {
@@ -152,7 +152,7 @@ static void closed_cleanly_every_bit_counts(void)
 		CHECK_EQ(pread(file, slots, sizeof(slots), (off_t)at), sizeof(slots));
 		while (slots[taken * 16] == 0)
 			taken++;
-		slots[taken * 16 + 9] ^= 1; /* of when it is whole: 16 ns */
+		slots[taken * 16 + 9] ^= 1; /* 16 ns of the time at which it is full */
 		CHECK_EQ(pwrite(file, slots, sizeof(slots), (off_t)at), sizeof(slots));
 		close(file);
 		table = file_table(ROOM);
@@ -214,7 +214,7 @@ static void slots_that_cannot_be(void)
 	}
 }
 
-/* If a limit cannot be read, or none is there, nobody knows what can be owed: then nothing is too much. */
+/* If a limit is unreadable or missing, the largest possible usage is unknown: then nothing is rejected as too much. */
 static void limits_that_cannot_be_read(void)
 {
 	for (int damage = 0; damage < 2; damage++) {
@@ -236,7 +236,7 @@ static void limits_that_cannot_be_read(void)
 	}
 }
 
-/* The machine starts with a clock that says 1970, or is a year late: what was owed is not given up for that. */
+/* The machine starts with a clock in 1970, or a year behind: usage is kept. */
 static void a_clock_that_is_behind(void)
 {
 	static const weir_ns behind[] = { 0, YEAR };
@@ -254,7 +254,7 @@ static void a_clock_that_is_behind(void)
 	}
 }
 
-/* A key that was whole, lost its slot and was charged elsewhere, if the page of the first is older. */
+/* A key that was full, lost its slot and was charged in another, if the page of the first is older. */
 static void a_key_that_is_there_twice(void)
 {
 	struct weir_table *table = file_table(ROOM);
@@ -275,7 +275,7 @@ static void a_key_that_is_there_twice(void)
 	clean_up();
 }
 
-/* A limit that was made slower: what says that it is whole may not be, until the hold is over. */
+/* A limit was made slower: a slot that looks full may not be, until its hold time is over. */
 static void slots_that_are_held(void)
 {
 	static const struct {
@@ -309,7 +309,7 @@ static void slots_that_are_held(void)
 	}
 }
 
-/* What is not this boot's: threads that count, and the clock. */
+/* State of another boot: threads that count, and the clock. */
 static void threads_and_clocks_of_another_boot(void)
 {
 	struct weir_table *table = file_table(ROOM);
@@ -350,7 +350,7 @@ static void charge_logs(struct weir_table *table)
 			CHECK(weir_table_allow(table, limit, &key, sizeof(key), weir_table_now(table) + event, 1));
 }
 
-/* How many of the keys have all their events. */
+/* How many keys have all their events. */
 static uint32_t whole_logs(struct weir_table *table)
 {
 	const struct weir_table_limit *const limit = limit_in(table, log_text);
@@ -420,7 +420,7 @@ static void move_in_a_circle(struct weir_table *table)
 								   UINT64_MAX };
 }
 
-/* As who is killed before it has told the slot. */
+/* As left by a process that was killed before it updated the slot. */
 static void move_half(struct weir_table *table)
 {
 	struct weir__root *const root = root_of_log(table, 0);
@@ -472,7 +472,7 @@ static void histories_that_were_damaged(void)
 
 /* --- the epoch -------------------------------------------------------------------------------------------------- */
 
-/* Recovers at a later time, as who opens it then would. */
+/* Recovers at a later time, as a later open would. */
 static void recover_at(struct weir_table *table, weir_ns now)
 {
 	weir__clock_anchor_begin(&table->region.header->clock, S(1), now - S(10));
@@ -480,7 +480,7 @@ static void recover_at(struct weir_table *table, weir_ns now)
 	table->epoch = table->region.epoch;
 }
 
-/* When each key owes nothing, in Unix time; sums of all and how many there are. */
+/* The sum of the times at which keys are full, in Unix time, and how many there are. */
 static weir_ns sum_of_times(const struct weir_table *table, uint64_t *ret_n)
 {
 	weir_ns sum = 0;
@@ -497,7 +497,7 @@ static weir_ns sum_of_times(const struct weir_table *table, uint64_t *ret_n)
 	return sum;
 }
 
-/* Charges keys at a time that lies years ahead. */
+/* Charges keys at a time that is years ahead. */
 static void charge_at(struct weir_table *table, weir_ns now, uint32_t n)
 {
 	const struct weir_table_limit *const limit = limit_in(table, limit_text);
@@ -518,8 +518,7 @@ static void an_old_table_gets_a_later_epoch(void)
 	charge_at(table, now + 5 * YEAR, 500);
 	sum = sum_of_times(table, &n_before);
 	weir__clock_anchor_begin(&table->region.header->clock, S(1), now);
-	CHECK_EQ(weir__region_recover(&table->region, now + 5 * YEAR),
-		 0); /* a clock that jumped: perhaps it is wrong */
+	CHECK_EQ(weir__region_recover(&table->region, now + 5 * YEAR), 0); /* a jump of the clock, which may be wrong */
 	CHECK_EQ(table->region.epoch, epoch);
 	recover_at(table, now + 5 * YEAR);
 	CHECK(table->epoch > epoch + 5 * YEAR - S(60) && table->epoch < epoch + 5 * YEAR + S(60));
@@ -529,13 +528,13 @@ static void an_old_table_gets_a_later_epoch(void)
 	CHECK_EQ(table->region.header->next_epoch.state.lo, 0);
 	CHECK_EQ(table->region.header->check, weir__region_check_of(table->region.header));
 	leave(table);
-	table = file_table(ROOM); /* the header is sound */
+	table = file_table(ROOM); /* the header is valid */
 	CHECK_EQ(table->epoch > epoch + 4 * YEAR, true);
 	weir_table_free(table);
 	clean_up();
 }
 
-/* Killed after any part of it was moved: it goes on, and nothing is moved twice. */
+/* Killed after a part was moved: the next recovery continues, and nothing is moved twice. */
 static void a_move_that_was_cut_off(void)
 {
 	for (size_t cut = 0; cut < 2000; cut += 97) {
@@ -564,7 +563,7 @@ static void a_move_that_was_cut_off(void)
 	}
 }
 
-/* Who owes for longer than the table is old: nothing is moved. */
+/* A key has usage for longer than the table's age: nothing is moved. */
 static void a_move_that_has_to_wait(void)
 {
 	struct weir_table *table = file_table(ROOM);
@@ -587,7 +586,7 @@ static void a_move_that_has_to_wait(void)
 	clean_up();
 }
 
-/* Times of their own are nothing to compare with the time of day. */
+/* Times of a replay cannot be compared with the real time. */
 static void replays_are_left_alone(void)
 {
 	struct weir_table_options options = file_options(KEYS);

@@ -1,5 +1,5 @@
-/* region_test.c: the memory of a table: how large it is, who shares it, and for how long. What is refused to those who
- * attach is in region_attach_test.c. */
+/* region_test.c: the memory of a table: its size, sharing and lifetime. region_attach_test.c tests which attempts to
+ * attach fail. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@ static void sizes_that_cannot_be(void)
 
 	CHECK(region.lines >= WEIR__LINES_LEAST && region.lines % WEIR__LINES_LEAST == 0);
 	weir__region_close(&region);
-	options.size_bytes = least - 1; /* cut to whole pages */
+	options.size_bytes = least - 1; /* rounded down to whole pages */
 	check_refused(&options, WEIR_ERR_ROOM,
 		      text_of("a table of %zu bytes is too small: with its limits and its arena it needs at least %zu",
 			      least - page, least));
@@ -125,7 +125,7 @@ static void who_attaches_gets_the_same_memory(void)
 	struct weir__region first = opened(&options), second, third;
 
 	second = opened(&options);
-	options.size_bytes = 0; /* whatever it has */
+	options.size_bytes = 0; /* any size */
 	options.limits_max = 0;
 	third = opened(&options);
 	CHECK(first.header != second.header);
@@ -202,7 +202,7 @@ static void *meet(void *number)
 		*mine = opened(&options);
 		atomic_fetch_add(&mine->header->forgiven[0], 1);
 		pthread_barrier_wait(&barrier);
-		/* All have counted in the same memory, or some have not. */
+		/* All threads have counted in the same memory, or some have not. */
 		if ((uintptr_t)number == 0) {
 			for (size_t i = 0; i < THREADS; i++)
 				CHECK_EQ(atomic_load(&met[i].header->forgiven[0]), THREADS);
@@ -228,7 +228,7 @@ static void all_who_make_it_at_once_get_the_same_one(void)
 
 /* --- the budget ------------------------------------------------------------------------------------------------- */
 
-/* Bytes of address space that the process has: the sum of /proc/self/maps, whose lines begin with from-to. */
+/* Bytes of address space in use: the sum of /proc/self/maps, whose lines begin with from-to. */
 static size_t mapped_now(void)
 {
 	static char text[1 << 20];
@@ -255,7 +255,7 @@ static void a_mapping_is_no_larger_than_was_asked_for(void)
 	static const size_t more[] = { 0, 1, 100000, 2 << 20, (2 << 20) + 1, (8 << 20) - 1, 20000000 };
 	const size_t page = weir__memory_page();
 
-	(void)weir_clock_now(); /* so that what its first call needs is there */
+	(void)weir_clock_now(); /* so that memory for its first call is already allocated */
 	for (size_t i = 0; i < 2 * sizeof(more) / sizeof(more[0]); i++) {
 		const size_t size = least_size(LIMITS) + more[i / 2], pages = size / page * page;
 		const struct weir_table_options options = { .size_bytes = size,
@@ -277,7 +277,7 @@ static void a_mapping_is_no_larger_than_was_asked_for(void)
 	}
 }
 
-/* No machine that runs this has so much left. Nothing of it is reserved before it is refused. */
+/* More than any test machine has. Nothing is reserved before it is rejected. */
 static void what_does_not_fit_is_refused(void)
 {
 	struct weir_table_options options = { .size_bytes = (size_t)250 << 30 };
@@ -298,7 +298,7 @@ static void what_does_not_fit_is_refused(void)
 	CHECK(strstr(message.text, "file \"no-such-table\": a table of 268435456000 bytes does not fit: ") ==
 	      message.text);
 	CHECK(access("no-such-table", F_OK) != 0);
-	/* Private memory is given page by page, so this reserves next to nothing. The kernel may still refuse it. */
+	/* Private memory is allocated page by page, so this reserves very little. The kernel may still reject it. */
 	options = (struct weir_table_options){ .size_bytes = (size_t)250 << 30, .overcommit = true };
 	error = weir__region_open(&region, &options, &message);
 	CHECK(error == WEIR_OK || error == WEIR_ERR_SYSTEM);

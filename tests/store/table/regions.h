@@ -1,4 +1,4 @@
-/* regions.h: shared memory for tests, under a name of this process alone, and gone when that ends. */
+/* regions.h: shared memory for tests, under a name of this process, removed when it ends. */
 #ifndef WEIR_TESTS_STORE_REGIONS_H
 #define WEIR_TESTS_STORE_REGIONS_H
 
@@ -29,7 +29,7 @@ static inline void choose_name(void)
 	(void)snprintf(path, sizeof(path), "%s/%s%s", shared_folder, file_prefix, name);
 }
 
-/* What a table with so many limits needs: header, entries, stripes of counters, 16 slots. */
+/* The size of a table with these limits: header, entries, stripes of counters, 16 slots. */
 static inline size_t needed_size(uint32_t limits_max)
 {
 	const size_t counters = sizeof(struct weir__stripe) + limits_max * sizeof(struct weir__limit_counters);
@@ -53,7 +53,7 @@ static inline struct weir_table_options shared_options(void)
 	return (struct weir_table_options){ .size_bytes = least_size(LIMITS), .shared = name, .limits_max = LIMITS };
 }
 
-/* Asks for what is refused, with this message. */
+/* Checks that opening fails with this error and message. */
 static inline void check_refused(const struct weir_table_options *options, int error, const char *why)
 {
 	struct weir_message message = { 0, "" };

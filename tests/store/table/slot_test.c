@@ -1,4 +1,4 @@
-/* slot_test.c: every state there can be, packed into 16 bytes and out again. */
+/* slot_test.c: every possible state, packed into 16 bytes and unpacked. */
 #include "store/table/slot.h"
 
 #include "tables.h"
@@ -7,7 +7,7 @@ enum { TRIALS = 4000, STEPS = 50 };
 
 #define TIME_MAX WEIR__SLOT_TIME_MAX
 
-/* Epochs from which every time that a slot can hold is a time. */
+/* Epochs for which every time in a slot is a valid time. */
 static weir_ns any_epoch(void)
 {
 	static const weir_ns ends[] = { 0, 1, UINT64_MAX - (UINT64_C(1) << 60) };
@@ -22,7 +22,7 @@ static weir_ns any_epoch(void)
 	}
 }
 
-/* Small, of any magnitude, or an end of what there is. */
+/* Small, of any magnitude, or one of the extremes. */
 static uint64_t any_number(uint64_t most)
 {
 	switch (below(4)) {
@@ -35,7 +35,7 @@ static uint64_t any_number(uint64_t most)
 	}
 }
 
-/* Of any kind that has a place in a table, up to the maxima. */
+/* Any kind that a table supports, up to the maxima. */
 static struct weir__slot_format any_format(weir_ns epoch)
 {
 	struct weir__slot_format format;
@@ -63,7 +63,7 @@ static bool uses(const struct weir_plan *plan, struct weir_state state, weir_ns 
 	return weir_step_peek(plan, &state, now, 0).reset_after > 0;
 }
 
-/* Time that goes on by little or much, in terms of the limit, or is at one of its ends. */
+/* Time advances by little or much, relative to the limit, or is at one of its ends. */
 static weir_ns next_time(const struct weir__slot_format *format, weir_ns now)
 {
 	const uint64_t past = now - format->epoch;
@@ -92,7 +92,7 @@ static bool is_counted(const struct weir_plan *plan)
 	return plan->kind != WEIR_KIND_BUCKET;
 }
 
-/* Packs a state that core has come to, unpacks and packs it again. */
+/* Packs a state that the core has reached, unpacks and packs it again. */
 static struct weir_state check_round_trip(const struct weir__slot_format *format, struct weir_state state, weir_ns now)
 {
 	const struct weir_state slot = weir__slot_pack(format, 7, &state);
@@ -137,7 +137,7 @@ static void a_state_comes_out_as_it_went_in(void)
 		CHECK(by_kind[kind] > TRIALS);
 }
 
-/* A slot as it may be in a table of this format, but for its level. */
+/* A slot as it may be in a table of this format, except for its level. */
 static struct weir_state any_slot(const struct weir__slot_format *format)
 {
 	const struct weir_plan *const plan = &format->plan;
@@ -184,7 +184,7 @@ static void a_slot_unpacked_packs_to_itself(void)
 	}
 }
 
-/* From 0 to 15: all only if all is used, more if more is, and each once there are as many units. */
+/* From 0 to 15: 15 only if everything is used, monotonic, and every level occurs if there are enough units. */
 static void a_level_is_how_much_is_used(void)
 {
 	for (int trial = 0; trial < TRIALS; trial++) {
@@ -208,7 +208,7 @@ static void a_level_is_how_much_is_used(void)
 	}
 }
 
-/* A slot that is another key's, by chance, of another limit: nothing is read from it that could not be. */
+/* A slot of another key, and of another limit: no impossible value is read from it. */
 static void what_others_left_is_one_burst_at_most(void)
 {
 	for (int trial = 0; trial < 20 * TRIALS; trial++) {
@@ -237,7 +237,7 @@ static void a_free_slot_is_a_fresh_key(void)
 	}
 }
 
-/* Whether either window still has something to say, were it only a fraction of one request. */
+/* Whether either window still counts, even as a fraction of one request. */
 static bool counter_remembers(const struct weir_plan *plan, const struct weir_state *state, weir_ns now)
 {
 	const struct weir__counter counter = weir__counter_at(plan, state, now);
@@ -245,8 +245,8 @@ static bool counter_remembers(const struct weir_plan *plan, const struct weir_st
 	return counter.previous > 0 || counter.current > 0;
 }
 
-/* Core rounds a sliding counter's weight down, so it may answer as if fresh before both windows are over: a slot's
- * fresh_at is the end of the latter, where the windows are known from. For all others it is when core says so. */
+/* The core rounds a sliding counter's weight down, so it may act as if full before both windows are over. A slot's
+ * fresh_at is the end of the later window. For all other kinds it is when the core says so. */
 static void fresh_at_is_the_first_instant_at_which_nothing_is_owed(void)
 {
 	unsigned checked = 0;
@@ -366,7 +366,7 @@ static void the_largest_is_accepted_and_one_more_is_not(void)
 	}
 }
 
-/* Used up at the last instant, seen by a clock that is a minute behind, and filled from there. */
+/* Used up at the last instant, read by a clock that is a minute behind, and refilled from there. */
 static void what_is_accepted_fits_at_the_ends_of_time(void)
 {
 	static const weir_ns epochs[] = { 0, UINT64_MAX - (UINT64_C(1) << 60) };
@@ -384,7 +384,7 @@ static void what_is_accepted_fits_at_the_ends_of_time(void)
 		for (unsigned at = 0; at < 6; at++) {
 			const weir_ns now = at < 3 ? last - (at % 2) * S(60) : first;
 
-			if (at > 3) /* anew, at the beginning */
+			if (at > 3) /* again, from the beginning */
 				state = (struct weir_state){ 0, 0 };
 			weir_step_allow(&plan, &state, now, at % 2 ? plan.most : plan.most - 1);
 			weir_step_allow(&plan, &state, now, 1);

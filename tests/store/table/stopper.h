@@ -1,5 +1,5 @@
-/* stopper.h: an operation that is stopped before one of its accesses to the table; then another one is done, or it never
- * goes on. For programs that link hooked_table.c, whose table_hook is on_access. */
+/* stopper.h: stops an operation before one of its accesses to the table. Then another operation runs, or the first
+ * never continues. For programs that link hooked_table.c and set table_hook to on_access. */
 #ifndef WEIR_TESTS_STORE_STOPPER_H
 #define WEIR_TESTS_STORE_STOPPER_H
 
@@ -11,7 +11,7 @@
 static struct {
 	bool is_on, has_stopped;
 	unsigned accesses, stop_at;
-	void (*then)(void); /* NULL: it is killed */
+	void (*then)(void); /* NULL: the operation is killed */
 	jmp_buf death;
 } stopper;
 
@@ -27,7 +27,7 @@ static inline void on_access(const void *at)
 	stopper.then();
 }
 
-/* Does it, and after so many accesses something else; or it is killed there. False: it has fewer. */
+/* Runs the operation, and after this many accesses `then`, or kills it there. False: it has fewer accesses. */
 static inline bool stop_after(unsigned accesses, void (*operation)(void), void (*then)(void))
 {
 	stopper.accesses = 0;

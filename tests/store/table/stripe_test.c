@@ -1,5 +1,5 @@
-/* stripe_test.c: every decision is counted once, whoever makes it: many threads, threads that follow each other,
- * children of a fork, and one thread on two tables. */
+/* stripe_test.c: every decision is counted once: by many threads, by threads that follow each other, by children of a
+ * fork, and by one thread on two tables. */
 #include "store/table/stripe.h"
 
 #include <pthread.h>
@@ -30,7 +30,7 @@ static struct weir_table_limit_stats counted(void)
 	return stats;
 }
 
-/* As many decisions on one key, of which the first thousand are admitted. */
+/* Makes decisions on one key, of which the first thousand are allowed. */
 static void decide(uint32_t key)
 {
 	const weir_ns now = weir_table_now(table);
@@ -57,7 +57,7 @@ static void *decide_in_a_crowd(void *decider_)
 	struct decider *const decider = decider_;
 
 	decider->in_use = weir__stripe_of(&table->region);
-	pthread_barrier_wait(&barrier); /* all have looked for one while all are alive */
+	pthread_barrier_wait(&barrier); /* all threads have a stripe while all are alive */
 	decide(decider->key);
 	pthread_barrier_wait(&barrier);
 	return NULL;
@@ -79,7 +79,7 @@ static void many_threads_at_once(void)
 	check_counted(CROWD);
 	for (size_t i = 0; i < CROWD; i++) {
 		own += deciders[i].in_use.is_own;
-		for (size_t k = 0; k < i; k++) /* what is one's own is nobody else's */
+		for (size_t k = 0; k < i; k++) /* a thread's own stripe belongs to no other */
 			CHECK(deciders[i].in_use.stripe != deciders[k].in_use.stripe || !deciders[i].in_use.is_own);
 	}
 	CHECK_EQ(own, WEIR__STRIPES);
@@ -96,7 +96,7 @@ static void *decide_alone(void *decider_)
 	return NULL;
 }
 
-/* The stripe of a thread that is gone is taken over, with what it has counted. */
+/* A thread takes over the stripe of a thread that is gone, with its counts. */
 static void threads_that_follow_each_other(void)
 {
 	begin(NULL);
@@ -111,7 +111,7 @@ static void threads_that_follow_each_other(void)
 	weir_table_free(table);
 }
 
-/* Parent and child count in the same memory, at the same time, but not in the same place. */
+/* Parent and child count in the same memory at the same time, but not in the same stripe. */
 static void a_child_counts_by_itself(void)
 {
 	char name[40];
@@ -122,7 +122,7 @@ static void a_child_counts_by_itself(void)
 	begin(name);
 	CHECK_EQ(weir_table_unlink(name, NULL), WEIR_OK);
 	decide(1);
-	fflush(stdout); /* or the child says again what was said */
+	fflush(stdout); /* or the child prints the buffer again */
 	child = fork();
 	if (child == 0) {
 		decide(2);

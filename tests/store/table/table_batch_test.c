@@ -1,5 +1,5 @@
-/* table_batch_test.c: a batch is its requests, one after another. Two tables with one secret hold the same; one is
- * asked in batches, the other one by one. */
+/* table_batch_test.c: a batch is decided like its requests one after another. Two tables with one secret have the same
+ * keys; one gets batches, the other single requests. */
 #include <stdlib.h>
 
 #include "tables.h"
@@ -7,7 +7,7 @@
 enum { MOST = 100, ROUNDS = 30 };
 
 static struct weir_table *together, *one_by_one;
-static const struct weir_table_limit *limits[2][KINDS]; /* of either */
+static const struct weir_table_limit *limits[2][KINDS]; /* of either table */
 
 static void begin(void)
 {
@@ -25,7 +25,7 @@ static void end(void)
 	weir_table_free(one_by_one);
 }
 
-/* n claims of either table: mixed limits, few keys, so that many come twice. */
+/* n claims for each table: mixed limits and few keys, so that many repeat. */
 static void any_claims(struct weir_claim *ret_together, struct weir_claim *ret_one_by_one, uint32_t *keys, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -51,7 +51,7 @@ static void check_allow(size_t n, weir_ns now)
 	for (size_t i = 0; i < n; i++)
 		CHECK_EQ(allowed[i], weir_table_allow(one_by_one, single[i].limit, single[i].key, single[i].key_length,
 						      now, single[i].cost));
-	CHECK_EQ(*(unsigned char *)&allowed[n], 7); /* and not one more is written */
+	CHECK_EQ(*(unsigned char *)&allowed[n], 7); /* nothing is written beyond n */
 }
 
 static void check_take(size_t n, weir_ns now)

@@ -1,5 +1,5 @@
-/* table_change_crowd.h: four workers that ask while a fifth changes the limits, thousands of times. In any stretch of time a
- * key is admitted no more than by the larger of what its limit was: table_history.h judges that. */
+/* table_change_crowd.h: four workers send requests while a fifth changes the limits, thousands of times. In any
+ * interval a key is allowed no more than by the larger of its limits; table_history.h checks that. */
 #ifndef WEIR_TESTS_STORE_TABLE_CHANGE_CROWD_H
 #define WEIR_TESTS_STORE_TABLE_CHANGE_CROWD_H
 
@@ -7,15 +7,15 @@
 
 enum {
 	CHANGER = WORKERS,
-	EACH_MOST = 20 /* changes through which keys are not waited for: plans for many more are kept */
+	EACH_MOST = 20 /* changes without a wait for all keys: the table keeps plans for many more */
 };
 
 static uint64_t changes = 1000;
 
 #define CROWD_INSTANT UINT64_C(4000000000000000000)
 
-/* What each limit is changed to and fro between. Buckets keep their burst: to lower it cuts what was used, so a key gets
- * more than the larger burst if it is raised again. */
+/* The two limits between which each is changed. Buckets keep their burst: a lower burst cuts the usage, so a key would
+ * get more than the larger burst when it is raised again. */
 static const char *const varied_limits[][2] = {
 	{ "400/s burst 20", "150/s burst 20" },
 	{ "397/s leaky burst 31", "800/s leaky burst 31" },
@@ -77,7 +77,7 @@ static inline void ask_all_keys(const struct crew_table *t, struct change_crowd 
 	}
 }
 
-/* Somebody has touched all keys since. */
+/* Waits until a worker has touched all keys. */
 static inline void await_pass(struct change_crowd *crowd)
 {
 	uint64_t before[WORKERS];
@@ -118,7 +118,7 @@ static inline void change_crowd_work(const struct balancer *balancer, const stru
 		ask_all_keys(t, crowd, index);
 }
 
-/* Judges an interval bucket as what it never exceeds: a smooth one with count more of a burst. */
+/* An interval bucket is judged as a smooth bucket with a burst larger by count, which it never exceeds. */
 static inline struct weir_limit judged_as(size_t which)
 {
 	struct weir_limit limit = larger(which);
@@ -168,8 +168,8 @@ static void a_crowd_is_admitted_no_more_than_the_larger(void)
 
 /* --- at one instant --------------------------------------------------------------------------------------------- */
 
-/* All meet before each round, in which one new key is asked for, more than enough, while its limit changes. It gets the
- * burst, and not one unit more or less, however often the limit changes. */
+/* All workers meet before each round. In a round all take from one new key, more than enough, while its limit changes.
+ * The key allows exactly the burst, however often the limit changes. */
 enum { ASKS = 60, BURST = 37, CHANGES_A_ROUND = 6 };
 
 struct instant_crowd {
@@ -213,7 +213,7 @@ static inline void change_in_round(const struct crew_table *t, uint64_t round)
 	}
 }
 
-/* Of the round that is over. */
+/* Checks the round that is over. */
 static inline void note_round(struct instant_crowd *crowd, uint64_t round)
 {
 	const uint64_t admitted = atomic_exchange(&crowd->admitted[round % 2], 0);

@@ -1,6 +1,6 @@
-/* table_change_preempt_test.c: an operation is stopped before each of its accesses to the table; then the limit is changed,
- * and the key asked for by another. The outcome must be that of one after the other, the stopped one first or last. Or
- * it is the change that is stopped, or killed there: nobody may wait for it or see half of it. */
+/* table_change_preempt_test.c: an operation is stopped before each of its accesses to the table; then the limit is
+ * changed and another request uses the key. The result must be that of a serial order, with the stopped operation first
+ * or last. Or the change is stopped or killed there: no operation may wait for it or see half of it. */
 #include <stdlib.h>
 
 #include "acts.h"
@@ -9,7 +9,7 @@
 /* --- the stage -------------------------------------------------------------------------------------------------- */
 
 static struct {
-	const char *const *texts; /* that the limit changes between */
+	const char *const *texts; /* the limits between which it changes */
 	uint64_t n;
 } changes;
 
@@ -19,7 +19,7 @@ static void change_limit(void)
 		 WEIR_OK);
 }
 
-/* To the last of the texts, if there is a third one. */
+/* Changes to the last text, if there is a third one. */
 static void change_at_last(void)
 {
 	if (changes.texts[2] == NULL)
@@ -35,10 +35,10 @@ static void change_often(uint64_t n)
 		change_limit();
 }
 
-/* What there is of the key, and how many changes since. */
+/* The usage of the key, and how many changes followed. */
 enum beginning { NOTHING, TWO, TWO_BEFORE_ONE_CHANGE, TWO_BEFORE_SIX_CHANGES, ALL_BUT_ONE, BEGINNINGS };
 
-/* So many changes before; the next one, from 6 or 13 on, begins an era. */
+/* Changes made before. From 6 or 13 on, the next one begins an era. */
 static const uint64_t changes_before[] = { 6, 7, 13 };
 
 #define BEFORE (sizeof(changes_before) / sizeof(changes_before[0]))
@@ -83,8 +83,8 @@ static const struct act acts[] = {
 
 #define ACTS (sizeof(acts) / sizeof(acts[0]))
 
-/* Operations are stopped before every fourth access by default. The first stop differs between the combinations, so that together
- * they stop everywhere. */
+/* By default, operations are stopped before every fourth access. The first stop differs between the combinations, so
+ * that together they stop everywhere. */
 static unsigned stride = 4, first_stop;
 
 static size_t first_act, second_act;
@@ -189,7 +189,7 @@ static void a_limit_changes_in_between(void)
 	check_all();
 }
 
-/* The key is carried over by another in between. */
+/* Another request converts the key in between. */
 static void a_limit_has_changed_before(void)
 {
 	changes_in_between = false;
@@ -217,7 +217,7 @@ static void change_and_ask(void)
 	CHECK_EQ(used(), before + 2);
 }
 
-/* Two are used: whatever the limit is, they stay so, and 4 after another two. */
+/* Two units are used and stay used under any limit; 4 after another two. */
 static void a_change_is_stopped_or_killed(void)
 {
 	for (int is_killed = 0; is_killed < 2; is_killed++)

@@ -1,4 +1,4 @@
-/* table_change_processes_test.c: four processes that ask on one shared table, and one that changes its limits. */
+/* table_change_processes_test.c: four processes send requests on one shared table while one changes its limits. */
 #include "table_change_crowd.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
-/* table_change_test.c: limits that change while keys live. A limiter, or a state of the core, that is changed at once shows
- * what keys must answer that are carried over only when they are next touched. */
+/* table_change_test.c: limits change while keys have usage. A key is converted when it is next used. It must then act
+ * like a limiter, or a core state, that was converted at once. */
 /* Covers: src/store/table/plans.c, src/store/table/view.c */
 #include <stdlib.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ static bool takes(struct weir_table *table, const struct weir_table_limit *limit
 	return weir_table_allow(table, limit, key, strlen(key), now, cost);
 }
 
-/* A table that two have attached to. */
+/* A table with two attachments. */
 static void share(struct weir_table *ret_tables[2])
 {
 	struct weir_table_options options = { .size_bytes = weir_table_size(1000, 0), .made_at = MADE_AT };
@@ -62,7 +62,7 @@ static void a_bucket_keeps_what_was_used_cut_to_the_burst(void)
 	weir_table_free(table);
 }
 
-/* However often a limit was changed before, a key that was never seen has all of it. */
+/* A new key has the full limit, however often the limit was changed before. */
 static void a_raised_limit_reaches_everybody(void)
 {
 	static const char *const texts[][2] = {
@@ -154,7 +154,7 @@ static void the_same_limit_changes_nothing(void)
 	const struct weir_table_limit *const limit = limit_in(table, "1/day burst 10");
 
 	CHECK(takes(table, limit, "key", MADE_AT, 10));
-	for (int i = 0; i < 100; i++) /* as somebody does who reads the same settings again and again */
+	for (int i = 0; i < 100; i++) /* like a program that reads the same settings repeatedly */
 		change_to(table, limit, "1/day burst 10", MADE_AT + S(1));
 	CHECK_EQ(left(table, limit, "key", MADE_AT + S(1)), 0);
 	weir_table_free(table);
@@ -162,7 +162,7 @@ static void the_same_limit_changes_nothing(void)
 
 /* --- many changes ----------------------------------------------------------------------------------------------- */
 
-/* Of a kind, the i-th limit that it is changed to. */
+/* The i-th limit that a limit of this kind is changed to. */
 static struct weir_limit varied(const struct weir_limit *limit, uint64_t i)
 {
 	struct weir_limit other = *limit;
@@ -174,7 +174,7 @@ static struct weir_limit varied(const struct weir_limit *limit, uint64_t i)
 	return other;
 }
 
-/* A state of the core that is changed at once. */
+/* A core state that is converted at once. */
 struct twin {
 	struct weir_plan plan;
 	struct weir_state state;
@@ -201,7 +201,7 @@ static struct weir_limit begin_twin(struct twin *twin, const char *text)
 	return limit;
 }
 
-/* Changes it so many times, 10 ms apart; then it must answer as its twin. */
+/* Changes the limit this many times, 10 ms apart; then the key must act like its twin. */
 static void untouched_through(const char *text, uint64_t first, uint64_t changes)
 {
 	struct weir_table *const table = table_for(1000, MADE_AT);
@@ -243,7 +243,7 @@ static void keys_that_are_not_touched_through_many(void)
 	}
 }
 
-/* A limit that is changed all the time overwrites its own old plans, not one of which keys are still in use. */
+/* A limit that changes all the time overwrites its own old plans, not those of another limit with keys in use. */
 static void a_busy_limit_leaves_others_their_plans(void)
 {
 	struct weir_table *const table = table_for(1000, MADE_AT);
@@ -264,7 +264,7 @@ static void a_busy_limit_leaves_others_their_plans(void)
 	weir_table_free(table);
 }
 
-/* More changes within a day than the table can remember: the oldest keys start anew, and that is counted. */
+/* More changes within a day than the table remembers: the oldest keys start over, and that is counted. */
 static void plans_that_are_lost_are_counted(void)
 {
 	struct weir_table *const table = table_for(1000, MADE_AT);
@@ -284,7 +284,7 @@ static void plans_that_are_lost_are_counted(void)
 	weir_table_free(table);
 }
 
-/* Keys that are touched every now and then, by any operation, are carried over however often the limit changes. */
+/* Keys that are used now and then, by any operation, are converted however often the limit changes. */
 static void keys_that_are_touched_keep_up(void)
 {
 	enum { KEYS = 8 };
@@ -331,7 +331,7 @@ static void keys_that_are_touched_keep_up(void)
 	}
 }
 
-/* A throttled key is denied again and again, which must carry it over as well. */
+/* A throttled key is denied repeatedly, which must convert it as well. */
 static void denied_keys_keep_up(void)
 {
 	struct weir_table *const table = table_for(1000, MADE_AT);
@@ -345,7 +345,7 @@ static void denied_keys_keep_up(void)
 	weir_table_free(table);
 }
 
-/* What a lower burst has cut is not restored by a higher one, and nothing else is given away. */
+/* A higher burst does not restore what a lower one has cut, and nothing is gained. */
 static void to_and_fro_cuts_once(void)
 {
 	struct weir_table *const table = table_for(1000, MADE_AT);
@@ -362,7 +362,7 @@ static void to_and_fro_cuts_once(void)
 
 /* --- slots ------------------------------------------------------------------------------------------------------ */
 
-/* By the old rate it would be whole, and its slot free; by the new one it is not. */
+/* By the old rate the key would be full and its slot free; by the new rate it is not. */
 static void a_slower_rate_keeps_slots(void)
 {
 	struct weir_table *const table = tiny_table();
@@ -371,7 +371,7 @@ static void a_slower_rate_keeps_slots(void)
 
 	CHECK(takes(table, limit, "key", MADE_AT, 10));
 	change_to(table, limit, "10/min burst 10", MADE_AT);
-	for (uint32_t i = 0; i < 15; i++) /* the rest of all slots, and then some of them again */
+	for (uint32_t i = 0; i < 15; i++) /* all remaining slots, and some of them again */
 		CHECK(weir_table_allow(table, limit, &i, sizeof(i), MADE_AT + S(2), 1));
 	CHECK_EQ(left(table, limit, "key", MADE_AT + S(5)), 0);
 	CHECK_EQ(left(table, limit, "key", MADE_AT + S(6)), 1);
@@ -380,7 +380,7 @@ static void a_slower_rate_keeps_slots(void)
 	weir_table_free(table);
 }
 
-/* What is only held gives way before a key that owes. */
+/* A slot that is only held is evicted before a key with usage. */
 static void held_slots_give_way_first(void)
 {
 	struct weir_table *const table = tiny_table();
@@ -401,7 +401,7 @@ static void held_slots_give_way_first(void)
 	weir_table_free(table);
 }
 
-/* A state of the core with room for the counts of a sliding counter that outgrows its slots. */
+/* A core state with room for the counts of a sliding counter that outgrows its slots. */
 struct wide_twin {
 	struct weir_plan plan;
 	uint64_t state[3];
@@ -419,7 +419,7 @@ static void change_wide_twin(struct wide_twin *twin, const struct weir_limit *li
 	twin->plan = plan;
 }
 
-/* A sliding counter whose count no longer fits the slot: its keys get histories, with what they have counted. */
+/* A sliding counter whose count no longer fits the slot: its keys get histories with their counts. */
 static void a_counter_outgrows_its_slots(void)
 {
 	enum { KEYS = 8 };
@@ -460,7 +460,7 @@ static void a_counter_outgrows_its_slots(void)
 	}
 }
 
-/* However many changes, a key has one slot. */
+/* After any number of changes, a key has one slot. */
 static void a_key_has_one_slot(void)
 {
 	struct weir_table *const table = tiny_table();
@@ -521,7 +521,7 @@ static void all_decide_by_the_new_limit(void)
 	weir_table_free(tables[1]);
 }
 
-/* One that attaches after many changes. */
+/* A process that attaches after many changes. */
 static void who_comes_late_knows_all(void)
 {
 	const struct weir_table_limit *limit, *late = NULL;
@@ -547,7 +547,7 @@ static void who_comes_late_knows_all(void)
 	}
 }
 
-/* A process that is killed while it changes a limit leaves its claim, and any part of the plan. */
+/* A process that is killed during a change leaves its claim and a part of the plan. That blocks no other process. */
 static void the_dead_block_nobody(void)
 {
 	for (int written = 0; written <= WEIR__PLAN_WORDS; written++) {
@@ -568,7 +568,7 @@ static void the_dead_block_nobody(void)
 	}
 }
 
-/* Whatever is written over the plans, nobody hangs, and nobody is led out of the table. */
+/* With random data in the plans, every operation ends and stays within the table. */
 static void scribbled_plans_lead_nobody_astray(void)
 {
 	for (int round = 0; round < 2000; round++) {
@@ -594,7 +594,7 @@ static void scribbled_plans_lead_nobody_astray(void)
 	}
 }
 
-/* --- what others do meanwhile ----------------------------------------------------------------------------------- */
+/* --- interference ----------------------------------------------------------------------------------------------- */
 
 static void waits_go_on(void)
 {

@@ -1,4 +1,4 @@
-/* table_change_threads_test.c: four threads that ask on one private table, and one that changes its limits. */
+/* table_change_threads_test.c: four threads send requests on one private table while one changes its limits. */
 #include "table_change_crowd.h"
 
 int main(int argc, char **argv)

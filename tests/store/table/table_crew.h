@@ -1,6 +1,6 @@
-/* table_crew.h: a table, and a crew that works on it at the same time: threads of this process on a private table, or
- * processes on a shared one, of which every other one attaches to it by name. What workers find they leave in memory
- * that all share; only the process that runs the test checks. */
+/* table_crew.h: a table and workers that use it at the same time: threads of this process on a private table, or
+ * processes on a shared one, of which every other one attaches by name. Workers leave their results in shared memory;
+ * only the process that runs the test checks them. */
 #ifndef WEIR_TESTS_STORE_TABLE_CREW_H
 #define WEIR_TESTS_STORE_TABLE_CREW_H
 
@@ -26,7 +26,7 @@ static inline _Noreturn void bail_out(const char *what, const char *why)
 	exit(1);
 }
 
-/* Zero, the same after fork, and taken from the system only where it is touched. */
+/* Zeroed, shared after fork, and allocated only where it is touched. */
 static inline void *shared_memory(size_t size_bytes)
 {
 	void *const memory = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -57,8 +57,8 @@ struct crew_table {
 };
 
 struct crew_line {
-	_Atomic unsigned ready;   /* workers that stand at the start */
-	_Atomic unsigned working; /* those that have not come to an end */
+	_Atomic unsigned ready;   /* workers at the start line */
+	_Atomic unsigned working; /* workers that have not finished */
 };
 
 struct balancer {
@@ -90,7 +90,7 @@ static inline struct crew_table crew_open(const struct balancer *balancer)
 	return open;
 }
 
-/* made_at: 0, or the time around which the workers' injected times lie. */
+/* made_at: 0, or the time around which the workers' test times lie. */
 static inline void crew_init_with_arena(struct balancer *balancer, bool is_processes, uint64_t keys,
 					const char *const *texts, size_t n_texts, weir_ns made_at, size_t arena_bytes)
 {
@@ -133,7 +133,7 @@ struct crew_seat {
 	unsigned index, n;
 };
 
-/* All begin together, as nearly as the machine allows. */
+/* All workers begin together, as nearly as the machine allows. */
 static inline void *crew_sit(void *seat_)
 {
 	const struct crew_seat *seat = seat_;
@@ -171,7 +171,7 @@ static inline _Noreturn void crew_be_process(struct crew_seat *seat)
 	_exit(0);
 }
 
-/* If one dies the others may wait for it for ever: they go, too. */
+/* If one dies, the others are killed, because they may wait for it forever. */
 static inline void crew_run_processes(struct crew_seat *seats, unsigned n)
 {
 	pid_t pids[CREW_MAX];
@@ -204,7 +204,7 @@ static inline void crew_run_processes(struct crew_seat *seats, unsigned n)
 	CHECK(!is_broken);
 }
 
-/* Runs n workers to their ends. */
+/* Runs n workers until they finish. */
 static inline void crew_run(const struct balancer *balancer, unsigned n, crew_work *work, void *shared)
 {
 	struct crew_seat seats[CREW_MAX];

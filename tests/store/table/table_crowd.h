@@ -1,5 +1,5 @@
-/* table_crowd.h: a crowd on one table in real time, four workers that ask for 1,000 keys and a fifth that resets some.
- * table_history.h tells how it is judged. table_threads_test.c and table_processes_test.c both run it. */
+/* table_crowd.h: four workers use 1,000 keys of one table in real time, and a fifth resets some. table_history.h
+ * describes how the results are checked. table_threads_test.c and table_processes_test.c both run it. */
 #ifndef WEIR_TESTS_STORE_TABLE_CROWD_H
 #define WEIR_TESTS_STORE_TABLE_CROWD_H
 
@@ -13,8 +13,8 @@
 
 enum { WORKERS = 4, RESETTER = WORKERS, RESETS_MAX = 1 << 20 };
 
-/* By which the clocks of a table may differ: where they are read in the program, which is not fenced, and between
- * processes, of which each carries its own on at a rate that it knows to about 100 ppm at first. */
+/* How much clocks of a table may differ, in ns: between threads because a read of the clock is not fenced, and between
+ * processes because each extrapolates its own clock, at a rate known to about 100 ppm at first. */
 enum { MARGIN_OF_THREADS = 1000, MARGIN_OF_PROCESSES = 100000 };
 
 static bool is_crowd_of_processes;
@@ -51,7 +51,7 @@ static inline weir_ns table_clock(const struct crew_table *t)
 	return weir_table_now(t->table);
 }
 
-/* The same for all, and read after all that stands before it: to tell what came first. */
+/* One clock for all workers, read after everything before it in program order: it shows what came first. */
 static inline weir_ns ordering_clock(const struct crew_table *t)
 {
 	struct timespec at;
@@ -61,7 +61,7 @@ static inline weir_ns ordering_clock(const struct crew_table *t)
 	return (weir_ns)at.tv_sec * 1000000000 + (weir_ns)at.tv_nsec;
 }
 
-/* Resets a key and writes it down; nothing when the journal is full. */
+/* Resets a key and records it; does nothing when the journal is full. */
 static inline void reset_key(const struct crew_table *t, struct journal *journal, size_t limit, uint16_t key,
 			     weir_ns (*clock)(const struct crew_table *))
 {
@@ -73,11 +73,12 @@ static inline void reset_key(const struct crew_table *t, struct journal *journal
 
 /* --- 1,000 keys in real time ------------------------------------------------------------------------------------ */
 
-/* Keys stand in three tiers. A request asks for one key, or for one of the lowest tier together with the hub that it
- * belongs to, or for these and a summit. In the lowest tier and of the hubs every eighth is reset now and then. */
+/* Keys have three tiers. A request takes from one key; or from a key of the lowest tier and its hub; or from these and
+ * a summit. Every eighth key of the lowest tier and of the hubs is reset now and then. */
 enum { KEYS = 1000, SUMMITS = 2, HUBS = 40, BASE = SUMMITS + HUBS, RESET_EACH = 8, LOST_UNITS = 16 };
 
-/* By key % KINDS; the last is that of the summits. Demand is thousands a second for each key, where nothing slows it. */
+/* By key % KINDS; the last is for the summits. Each key gets thousands of requests a second, unless something slows
+ * them. */
 static const char *const slot_limits[] = {
 	"400/s burst 20",           "397/s leaky burst 31", "10/25ms fixed_window",
 	"12/120ms sliding_counter", "1000/s burst 24",      "20000/s burst 600",
@@ -251,8 +252,8 @@ static inline void judge_crowd(const struct crowd *crowd, const struct histories
 		CHECK_EQ(crowd->wrong_answers[worker], 0);
 }
 
-/* While they are asked for more, keys are admitted at least 99.9 % of what they may be, taken together. Whoever loses a
- * race takes back from a bucket only what has not leaked yet, so a few units are lost, which show in a small run. */
+/* While demand exceeds the limits, keys are together allowed at least 99.9 % of the maximum. A request that loses a
+ * race takes back from a bucket only what has not leaked yet, so a few units are lost, which shows in a small run. */
 static inline void judge_yield(const struct crowd *crowd, const struct histories *all)
 {
 	struct yield sum = { 0, 0 };
@@ -275,7 +276,8 @@ static inline void judge_yield(const struct crowd *crowd, const struct histories
 	CHECK((sum.admitted + LOST_UNITS) * 1000 >= sum.possible * 999);
 }
 
-/* Those of logs that do not count denials. Whoever loses a race has charged what it takes back, so a few are in vain. */
+/* Checks denials of logs that do not count denials. A request that loses a race has charged for a moment, so a few
+ * denials are wrong. */
 static inline void judge_denials(const struct crowd *crowd, const struct histories *all)
 {
 	const weir_ns margin = is_crowd_of_processes ? MARGIN_OF_PROCESSES : MARGIN_OF_THREADS;
@@ -296,7 +298,7 @@ static inline void judge_denials(const struct crowd *crowd, const struct histori
 	CHECK(in_vain * 1000 <= denials + 1000);
 }
 
-/* While nobody is at work. */
+/* Only while no worker runs. */
 static inline void check_arena(const struct balancer *balancer)
 {
 	struct weir_table *const table = balancer->table.table;
@@ -319,7 +321,7 @@ static inline void reset_all(const struct balancer *balancer)
 		weir_table_reset(table, balancer->table.limits[kind_of(key)], &key, sizeof(key));
 	}
 	weir_table_stats(table, weir_table_now(table), &stats);
-	CHECK_EQ(stats.arena_used, 0); /* nobody who is late has left anything behind */
+	CHECK_EQ(stats.arena_used, 0); /* no worker has left chunks behind */
 }
 
 static inline void run_crowd(size_t arena_bytes, bool is_exact)
@@ -366,7 +368,7 @@ static inline void a_crowd_with_histories_is_admitted_what_the_limits_say(void)
 	crowd_limits = slot_limits;
 }
 
-/* With so small an arena that keys give way all the time: what is admitted then is nobody's, but nothing breaks. */
+/* The arena is so small that keys are evicted all the time. What is allowed is then not checked, but nothing breaks. */
 static inline void a_crowd_in_a_small_arena(void)
 {
 	const uint64_t all = operations;

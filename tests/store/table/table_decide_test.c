@@ -1,4 +1,4 @@
-/* table_decide_test.c: several limits, one answer. Who loses a race is in table_undo_test.c. */
+/* table_decide_test.c: several limits in one decision. table_undo_test.c tests lost races. */
 #include <stdlib.h>
 
 #include "tables.h"
@@ -34,21 +34,21 @@ static void all_or_nothing(void)
 	CHECK(!decide(table, claims, 2, MADE_AT + S(2)).verdict.allowed); /* none is left of ann's */
 	CHECK_EQ(left(table, all, "", MADE_AT + S(2)), 10);
 	weir_table_limit_stats(table, user, &stats);
-	CHECK(stats.allowed == 3 && stats.denied == 1); /* what a limit would have admitted is not its denial */
+	CHECK(stats.allowed == 3 && stats.denied == 1); /* a limit that would have allowed it does not count a denial */
 	weir_table_limit_stats(table, all, &stats);
 	CHECK(stats.allowed == 3 && stats.denied == 1);
 	CHECK_EQ(stats_of(table, MADE_AT).lost_races, 0);
 	weir_table_free(table);
 }
 
-/* One decision each, on keys of their own: what was used of them before, what it costs, and what is answered. */
+/* One decision each, on new keys: their usage before, the costs, and the result. */
 static const struct {
 	const char *what;
 	const char *limits[3];
 	uint64_t used[3], costs[3];
 	bool allowed;
 	size_t decided_by;
-	uint64_t limit, remaining; /* these and the times are those of the limit that decided */
+	uint64_t limit, remaining; /* these and the durations are those of the limit that decided */
 	weir_ns retry_after;       /* WEIR_NEVER: never */
 	weir_ns reset_after;
 } deciders[] = {
@@ -105,7 +105,7 @@ static void duplicates_are_one_claim(void)
 	CHECK_VERDICT("answered alike", &verdicts[0], &verdicts[2]);
 	CHECK_EQ(verdicts[0].remaining, 1);
 	CHECK_EQ(verdicts[1].remaining, 4);
-	claims[0].cost = claims[2].cost = 1; /* each fits, both do not */
+	claims[0].cost = claims[2].cost = 1; /* each fits alone, but not both */
 	CHECK(!decide(table, claims, 3, MADE_AT).verdict.allowed);
 	CHECK_EQ(left(table, limit, "b", MADE_AT), 4);
 	/* The sum does not wrap to one that fits. */
@@ -116,7 +116,7 @@ static void duplicates_are_one_claim(void)
 	claims[0].cost = claims[2].cost = UINT64_C(1) << 63;
 	CHECK(decide(table, claims, 3, MADE_AT + S(9)).verdict.never);
 	CHECK_EQ(left(table, limit, "a", MADE_AT + S(9)), 5);
-	/* Alone with itself. */
+	/* Only itself, twice. */
 	claims[0].cost = 2;
 	claims[1] = claims[2] = claims[0];
 	CHECK(!decide(table, claims, 3, MADE_AT + S(9)).verdict.allowed);
@@ -134,14 +134,14 @@ static void count_all_counts_the_attempt(void)
 	struct weir_decision decision = decide(table, claims, 2, MADE_AT);
 
 	CHECK(decision.verdict.allowed);
-	for (uint64_t i = 0; i < 4; i++) { /* the other one denies, and this one counts */
+	for (uint64_t i = 0; i < 4; i++) { /* the other limit denies, and this one counts */
 		decision = decide(table, claims, 2, MADE_AT);
 		CHECK(!decision.verdict.allowed);
 		CHECK_EQ(decision.decided_by, 1);
 		CHECK_EQ(left(table, counts, "a", MADE_AT), 3 - i);
 	}
 	CHECK(weir_table_reset(table, other, "a", 1));
-	CHECK(!decide(table, claims, 2, MADE_AT).verdict.allowed); /* now this one does */
+	CHECK(!decide(table, claims, 2, MADE_AT).verdict.allowed); /* now this one denies */
 	CHECK_EQ(left(table, other, "a", MADE_AT), 1);
 	CHECK_EQ(weir_table_refund(table, counts, "a", 1, MADE_AT, 5).remaining, 4); /* six were counted */
 	/* Alone, an attempt counts once, not twice. */
@@ -150,7 +150,7 @@ static void count_all_counts_the_attempt(void)
 	weir_table_free(table);
 }
 
-/* The attempt uses up what is left of a limit that allowed it. That limit did not deny. */
+/* The attempt uses up what a limit that allowed it has left. That limit did not deny. */
 static void a_limit_that_counts_all_and_allowed_is_not_named(void)
 {
 	struct weir_table *const table = table_for(100, MADE_AT);
@@ -203,16 +203,16 @@ static void nothing_costs_nothing(void)
 	const struct weir_table_limit *const limit = limit_in(table, "1/min");
 	const struct weir_claim claims[] = { { limit, "a", 1, 0 }, { limit, "b", 1, 1 } };
 
-	CHECK(weir_table_allow(table, limit, "a", 1, MADE_AT, 1)); /* a has none left, and need not */
+	CHECK(weir_table_allow(table, limit, "a", 1, MADE_AT, 1)); /* a is used up, and is not needed */
 	CHECK(decide(table, claims, 2, MADE_AT).verdict.allowed);
 	CHECK(!decide(table, claims, 2, MADE_AT).verdict.allowed);
 	CHECK(decide(table, claims, 1, MADE_AT).verdict.allowed);
 	weir_table_free(table);
 }
 
-/* --- beside a serial model -------------------------------------------------------------------------------------- */
+/* --- compared with a serial model ------------------------------------------------------------------------------- */
 
-/* A key of a limit: its state as core has it, and its part in the decision at hand. */
+/* A key of a limit: its core state, and its part in the current decision. */
 struct subject {
 	const struct weir_table_limit *limit;
 	uint32_t key;
@@ -234,7 +234,7 @@ static bool decides_more(const struct weir_verdict *a, const struct weir_verdict
 	return a->never ? !b->never : !b->never && a->retry_after > b->retry_after;
 }
 
-/* What the header promises: look at all, charge all or none, count the attempt where all is counted. */
+/* As the header promises: look at all, charge all or none, and count the attempt in limits with count all. */
 static struct weir_decision model(struct subject *const *of_claims, size_t n, struct subject *subjects,
 				  size_t n_subjects, weir_ns now)
 {

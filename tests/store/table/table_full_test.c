@@ -1,5 +1,5 @@
-/* table_full_test.c: who has which slot: what gives way in a full table, what is reclaimed, and what dead processes
- * leave behind. In a table of 16 slots all are candidates of every key. */
+/* table_full_test.c: which key has which slot: evictions in a full table, reclaimed slots, and what dead processes
+ * leave behind. In a table of 16 slots every slot is a candidate of every key. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 
 enum { SLOTS = 16, THREADS = 8, ROUNDS = 2000 };
 
-/* Fills a tiny table: key i, 0 to 15, owes i + 1 tokens, a second each. */
+/* Fills a tiny table: key i, 0 to 15, has used i + 1 tokens, a second each. */
 static void fill(struct weir_table *table, const struct weir_table_limit *limit)
 {
 	for (uint32_t i = 0; i < SLOTS; i++)
@@ -27,7 +27,7 @@ static void the_key_closest_to_whole_gives_way(void)
 	fill(table, limit);
 	CHECK_EQ(stats_of(table, MADE_AT).live, SLOTS);
 	CHECK_EQ(stats_of(table, MADE_AT).evicted, 0);
-	/* Each newcomer owes 50: one after the other of the old ones gives way, the one with least first. */
+	/* Each new key uses 50: the old ones are evicted one after the other, the least used first. */
 	for (uint32_t i = 0; i < SLOTS; i++) {
 		CHECK(weir_table_allow(table, limit, &(uint32_t){ 100 + i }, 4, MADE_AT, 50));
 		CHECK_EQ(stats_of(table, MADE_AT).evicted, i + 1);
@@ -57,7 +57,7 @@ static void a_throttled_key_stays_whoever_comes(void)
 	weir_table_free(table);
 }
 
-/* However little of a window is used, it is over at the same time: here the key that has used least gives way. */
+/* All windows end at the same time, however little is used: the key that has used least is evicted. */
 static void of_windows_the_key_that_used_least_gives_way(void)
 {
 	static const char *const windows[] = { "30/hour fixed_window", "30/hour refill interval",
@@ -67,7 +67,7 @@ static void of_windows_the_key_that_used_least_gives_way(void)
 		struct weir_table *const table = tiny_table();
 		const struct weir_table_limit *const limit = limit_in(table, windows[i]);
 
-		/* 1, 3, 5, to 29 and all: as many as there are levels. Those who came last have used least. */
+		/* 1, 3, 5, to 29 and all: as many as there are levels. The last ones have used least. */
 		for (uint32_t key = SLOTS; key-- > 0;)
 			CHECK(weir_table_allow(table, limit, &key, sizeof(key), MADE_AT - key,
 					       key == SLOTS - 1 ? 30 : 2 * key + 1));
@@ -81,7 +81,7 @@ static void of_windows_the_key_that_used_least_gives_way(void)
 	}
 }
 
-/* Between buckets and windows it is who is whole, or over, first. */
+/* Between buckets and windows, the one that is full, or over, first is evicted. */
 static void of_both_sorts_the_sooner_one_gives_way(void)
 {
 	static const char *const limits[][2] = { { "100/s burst 100", "100/hour fixed_window" },
@@ -103,7 +103,7 @@ static void of_both_sorts_the_sooner_one_gives_way(void)
 	}
 }
 
-/* Who gives way is forgiven what it owes, and decisions that are under way are to know. */
+/* An eviction forgives the usage, and decisions in progress must notice it. */
 static void giving_way_is_forgiving(void)
 {
 	struct weir_table *const table = tiny_table();
@@ -137,7 +137,7 @@ static void a_used_up_window_stays_whoever_comes(void)
 	}
 }
 
-/* No request that was admitted goes unrecorded, however full it is. */
+/* Every allowed request is recorded, however full the table is. */
 static void who_comes_last_is_recorded(void)
 {
 	struct weir_table *const table = tiny_table();
@@ -150,7 +150,7 @@ static void who_comes_last_is_recorded(void)
 		CHECK(!weir_table_allow(table, fast, &i, sizeof(i), MADE_AT, 1));
 	}
 	CHECK_EQ(stats_of(table, MADE_AT).evicted, 100);
-	for (uint32_t i = 1; i < SLOTS; i++) /* one of the slow ones has gone, then the fast ones followed each other */
+	for (uint32_t i = 1; i < SLOTS; i++) /* one slow key was evicted, then fast ones */
 		CHECK(is_stored(table, slow, i, MADE_AT));
 	weir_table_free(table);
 }
@@ -173,8 +173,8 @@ static void idle_keys_are_reclaimed_uncounted(void)
 	}
 }
 
-/* What was never used is taken first, then what is free longest: a clock that steps back then finds most of what it
- * knew. */
+/* An unused slot is taken first, then the one that has been free longest, so that a clock that steps back finds most of
+ * its keys. */
 static void what_is_free_longest_is_taken(void)
 {
 	struct weir_table *const table = tiny_table();
@@ -218,13 +218,14 @@ static uint32_t keys_stored(struct weir_table *table, const struct weir_table_li
 	return stored;
 }
 
-/* Another clock may be 100 ms behind, and find that the key still owes. By this one it does not: no loss to count. */
+/* Another clock may be 100 ms behind, by which the key still has usage. By this clock it is full, so no loss is
+ * counted. */
 static void a_slot_is_free_100_ms_after_its_key_is_whole(void)
 {
 	struct weir_table *const table = tiny_table();
 	const struct weir_table_limit *const limit = limit_in(table, "1/s");
 
-	for (uint32_t i = 0; i < SLOTS; i++) /* whole again at 1 s, and i ns */
+	for (uint32_t i = 0; i < SLOTS; i++) /* full again at 1 s and i ns */
 		CHECK(weir_table_allow(table, limit, &i, sizeof(i), MADE_AT + i, 1));
 	CHECK(weir_table_allow(table, limit, "a", 1, MADE_AT + MS(1100) - 1, 1));
 	CHECK_EQ(all_forgiven(table), 1);
@@ -260,7 +261,7 @@ static struct weir_state claim_of(struct weir_table *table, const struct weir_ta
 			       full_at - table->epoch, WEIR__SLOT_CLAIMED);
 }
 
-/* A key of three tokens is asked for in each way; in the end it has been charged all of them, once. */
+/* Takes from a key of three tokens in each way. In the end all of them have been charged, once. */
 static void ask_for_all(struct weir_table *table, const struct weir_table_limit *limit)
 {
 	const struct weir_claim claim = { limit, "key", 3, 1 };
@@ -304,7 +305,7 @@ static void nor_do_many_of_them(void)
 	}
 }
 
-/* Every first question meets a claim, whatever it is. */
+/* The first operation of each kind meets a claim. */
 static void each_question_passes_a_claim(void)
 {
 	for (size_t at = 0; at < SLOTS; at++) {
@@ -341,8 +342,8 @@ static void each_question_passes_a_claim(void)
 	}
 }
 
-/* Claims of keys that nobody ever asks for again are reclaimed like those keys' slots: as soon as they would be whole,
- * or when there is no other room. */
+/* Claims of keys that are never used again are reclaimed like those keys' slots: when they would be full, or when there
+ * is no other room. */
 static void claims_of_others_are_reclaimed(void)
 {
 	struct weir_table *const table = tiny_table();

@@ -1,18 +1,18 @@
-/* table_history.h: what a crew was admitted, written down by each worker and judged afterwards, key by key, by exact
- * models of the limits in whole numbers.
+/* table_history.h: records what workers were allowed, and checks it afterwards, key by key, with exact models of the
+ * limits in whole numbers.
  *
- * An admission carries the `now` that it was decided with, read before the decision, and the time after it. Admissions
- * are judged in the order of `now`, which is not quite the order in which they were decided. For a bucket that makes no
- * difference: the instant at which it is whole never goes back, so of any admissions in [a, b] the last one decided shows
- * at most b + burst * period / count and the first one at least a plus its cost: what lies between is within the limit.
+ * A record has the `now` of its decision, which was read before it, and the time after it. Records are checked in the
+ * order of `now`, which is not quite the order of the decisions. For a bucket that makes no difference: the instant at
+ * which it is full never goes back. So for any records in [a, b] the last decision has at most b + burst * period /
+ * count and the first at least a plus its cost; what lies between is within the limit.
  *
- * Windows and resets cut time in two. An admission that was under way at a cut may have been decided on either side; a
- * window counts such a one where it finds itself, a clock that is behind its start included. It is left out: with less
- * in it, what was within a limit still is. No worker can be under way twice, so little goes unjudged, and it is
- * counted.
+ * Windows and resets cut time in two. A decision in progress at a cut may count on either side: a window counts it
+ * where the clock finds it, also if the clock is behind the window's start. Such records are left out: with fewer
+ * units, what was within a limit still is. Each worker has at most one decision in progress, so little is left out, and
+ * it is counted.
  *
- * A log has no such cuts. An event is recorded at some time between its `now` and the end of its decision; so of any
- * span as long as the period, what lies in it from `now` to end is within the limit. */
+ * A log has no such cuts. An event is recorded at some time between its `now` and the end of its decision. So in any
+ * interval as long as the period, the records that lie entirely within it are within the limit. */
 #ifndef WEIR_TESTS_STORE_TABLE_HISTORY_H
 #define WEIR_TESTS_STORE_TABLE_HISTORY_H
 
@@ -27,7 +27,7 @@ __extension__ typedef unsigned __int128 wide;
 
 struct admission {
 	weir_ns now;
-	uint32_t took; /* until after the decision; stops at its maximum */
+	uint32_t took; /* until after the decision; saturates */
 	uint16_t key;
 	uint16_t cost;
 };
@@ -37,14 +37,14 @@ struct forgiven {
 	uint32_t key;
 };
 
-/* One worker's, in shared memory. */
+/* One worker's records, in shared memory. */
 struct journal {
 	struct admission *admissions;
 	struct forgiven *resets;
 	uint64_t n_admissions, n_resets;
 } __attribute__((aligned(128)));
 
-/* All of one key, in the order of time. */
+/* All records of one key, by time. */
 struct history {
 	struct admission *admissions;
 	const struct forgiven *resets;
@@ -53,8 +53,8 @@ struct history {
 
 struct judgement {
 	uint64_t admitted; /* units */
-	uint64_t left_out; /* admissions that were under way at a cut */
-	uint64_t over;     /* admissions above the limit */
+	uint64_t left_out; /* decisions in progress at a cut */
+	uint64_t over;     /* requests allowed above the limit */
 };
 
 static inline void journal_admit(struct journal *journal, size_t key, uint64_t cost, weir_ns now, weir_ns after)
@@ -156,14 +156,14 @@ static inline void histories_free(struct histories *all)
 	free(all->of);
 }
 
-/* --- the models: is one more admission within the limit? All zero is a key that owes nothing ------------------- */
+/* --- models: is one more request within the limit? All zero is a key without usage ------------------------------ */
 
 enum { SEGMENTS_MAX = 8 };
 
 struct model {
 	wide full_at;                      /* bucket: in 1/count ns */
 	uint64_t window;                   /* number of the current one */
-	uint64_t previous, current;        /* what windows have counted */
+	uint64_t previous, current;        /* usage of the windows */
 	uint64_t counts[SEGMENTS_MAX + 1]; /* by number: sub-windows, of which the newest is `window` */
 };
 
@@ -236,7 +236,8 @@ static inline bool model_admits(const struct weir_limit *limit, struct model *mo
 
 /* --- judging one key -------------------------------------------------------------------------------------------- */
 
-/* Was it under way at a reset, of which next is the first that was not over when it began, or when a window turned? */
+/* Whether it was in progress at a reset or when a window turned. `next` is the first reset that was not over when it
+ * began. */
 static inline bool is_cut(const struct weir_limit *limit, const struct history *history, size_t next,
 			  const struct admission *admission, weir_ns margin)
 {
@@ -262,8 +263,8 @@ static inline int compare_ends(const void *a_, const void *b_)
 	return (end_of(a) > end_of(b)) - (end_of(a) < end_of(b));
 }
 
-/* How many of these, none of them cut and no reset among them, are above the limit: at the end of each, those are
- * summed up that have ended and had not begun a period before. */
+/* How many of these, without cuts or resets, are above the limit. At the end of each, sums those that have ended and
+ * that began within the last period. */
 static inline uint64_t judge_log_between_resets(const struct weir_limit *limit, const struct admission *by_now,
 						size_t n, weir_ns margin)
 {
@@ -307,7 +308,7 @@ static inline struct judgement judge_log(const struct weir_limit *limit, const s
 	return found;
 }
 
-/* A denial of a log shows whether it was right: the units that may have counted then leave no room. */
+/* A denial by a log shows whether it was right: the units that may have counted then leave no room. */
 struct denial {
 	weir_ns now, after;
 };
@@ -331,7 +332,7 @@ static inline bool is_denial_justified(const struct weir_limit *limit, const str
 
 /* --- and all of them -------------------------------------------------------------------------------------------- */
 
-/* Workers' clocks, and where they are read in the program, may differ by the margin. */
+/* Workers' clocks, and when the program reads them, may differ by the margin. */
 static inline struct judgement judge(const struct weir_limit *limit, const struct history *history, weir_ns margin)
 {
 	struct judgement found = { 0, 0, 0 };
@@ -358,9 +359,9 @@ static inline struct judgement judge(const struct weir_limit *limit, const struc
 
 /* --- and was it enough? ----------------------------------------------------------------------------------------- */
 
-/* When one worker was denied one key. A denial proves that the key had nothing left to give just then; and if the next one
- * follows soon enough, that nothing was lost for want of demand between them. Kept is the longest time without a longer
- * pause. A worker that slept between reading the clock and asking proves something of another time: that is no proof. */
+/* When one worker was denied one key. A denial proves that the key had nothing left then. If the next denial follows
+ * soon enough, nothing was lost for lack of demand between them. Keeps the longest time without a longer pause. A
+ * worker that slept between reading the clock and the request proves nothing about that time. */
 struct duration {
 	weir_ns first, last;
 };
@@ -388,8 +389,8 @@ static inline void note_denial(struct denials *denials, weir_ns now, weir_ns aft
 	denials->current.last = now;
 }
 
-/* The longest pause in which an empty bucket does not fill up, no window passes, or less than one unit of the window
- * before stops weighing. */
+/* The longest pause in which an empty bucket does not fill up, no window passes, or less than one unit of the previous
+ * window expires. */
 static inline weir_ns longest_pause(const struct weir_limit *limit, uint64_t cost)
 {
 	if (limit->algorithm == WEIR_FIXED_WINDOW)
@@ -403,7 +404,7 @@ struct yield {
 	uint64_t admitted, possible; /* units */
 };
 
-/* From the first denial on: what the bucket had then, by what it was charged before, and what flowed in since. */
+/* From the first denial on: what the bucket had then, given its charges before, and what has flowed in since. */
 static inline struct yield bucket_yield(const struct weir_limit *limit, const struct history *history,
 					struct duration duration)
 {
@@ -427,7 +428,8 @@ static inline struct yield bucket_yield(const struct weir_limit *limit, const st
 	return yield;
 }
 
-/* Each window was used up: of those after the first denial's, up to the last one's; a sliding counter's only at its end. */
+/* Each window was used up: those after the first denial's, up to the last one's; a sliding counter's only at its
+ * end. */
 static inline struct yield window_yield(const struct weir_limit *limit, const struct history *history,
 					struct duration duration)
 {
@@ -447,8 +449,8 @@ static inline struct yield window_yield(const struct weir_limit *limit, const st
 	return yield;
 }
 
-/* While demand certainly exceeded the limit: by the one of the workers who can prove that for longest. For a key that has
- * one cost and was never reset. */
+/* While demand certainly exceeded the limit, by the worker that can prove it for the longest time. For a key with one
+ * cost that was never reset. */
 static inline struct yield yield_of(const struct weir_limit *limit, const struct history *history,
 				    const struct denials *by_worker, size_t n_workers, size_t stride)
 {

@@ -1,20 +1,20 @@
-/* table_history_preempt_test.c: an operation on a key that has a history is stopped before each of its accesses to slots
- * and arena, one after the other. Others are done there, several in a row, and the outcome must be as if it had been
- * done before, after or between them; or it is killed there, and nobody else may notice. No chunk may ever be in two
+/* table_history_preempt_test.c: an operation on a key with a history is stopped before each of its accesses to slots
+ * and arena. Other operations run there, several in a row, and the result must be as if the stopped one had run before,
+ * after or between them. Or it is killed there, and no other operation may notice. No chunk may ever be in two
  * histories, or in one and free. */
 #include <stdlib.h>
 
 #include "stopper.h"
 #include "tables.h"
 
-/* Who is killed frees nothing. */
+/* A killed operation frees nothing, so leaks are expected. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
 	return "detect_leaks=0";
 }
 
-/* Of all that can meet, every how many-th does. */
+/* Only every stride-th combination runs. */
 static size_t stride = 7;
 
 enum { CHUNKS = 60, CHUNKS_FEW = 14, RUN_MAX = 4 };
@@ -22,7 +22,7 @@ enum { CHUNKS = 60, CHUNKS_FEW = 14, RUN_MAX = 4 };
 static struct {
 	struct weir_table *table;
 	const struct weir_table_limit *limit, *deep, *bucket;
-	bool has_few; /* chunks: then keys give way, and what is admitted depends on whose turn it is */
+	bool has_few; /* few chunks: then keys are evicted, and the result depends on the order */
 	uint64_t first, others;
 } stage;
 
@@ -76,7 +76,7 @@ static uint64_t undo_first(void)
 	return digest(weir__table_undo(stage.table, stage.limit, "key", 3, MADE_AT + S(30), &charge, 2));
 }
 
-/* What it returns is not compared: the slot of a history whose last units were just given back is there for a moment. */
+/* The result is not compared: the slot of a history whose last units were just given back exists for a moment. */
 static uint64_t reset(void)
 {
 	(void)weir_table_reset(stage.table, stage.limit, "key", 3);
@@ -140,13 +140,13 @@ static void used_up(void)
 	CHECK(take(0, 2).allowed && take(S(10), 3).allowed);
 }
 
-/* As many as fit the root's first leaf, so that the next one needs another. */
+/* As many as fit the root's first leaf, so that the next one needs another leaf. */
 static void one_just_now(void)
 {
 	CHECK(take(S(30), 1).allowed);
 }
 
-/* Of which all have left. */
+/* All of which have expired. */
 static void long_ago(void)
 {
 	(void)weir_table_take(stage.table, stage.limit, "key", 3, MADE_AT - S(7300), 2);
@@ -169,7 +169,7 @@ static void begin_sweep_anew(void)
 	memset(stage.table->sweep->marks, 0, 2 * stage.table->sweep->marks_bytes);
 }
 
-/* The table as it was at first, but for what chunks hold that are free. */
+/* Restores the table as it was at first, except for the content of free chunks. */
 static void clear_table(void)
 {
 	struct weir__region *const region = &stage.table->region;
@@ -208,7 +208,7 @@ static void count_visit(void *context, uint32_t number)
 }
 
 struct census {
-	uint32_t shared, free, lost; /* in two histories; in one, though free; taken, and in none */
+	uint32_t shared, free, lost; /* in two histories; in one, though free; taken, but in none */
 };
 
 static struct census take_census(void)
@@ -264,7 +264,7 @@ static struct outcome outcome_now(void)
 	};
 }
 
-/* The first after so many of the others. */
+/* Runs the first operation after this many of the others. */
 static struct outcome in_order(size_t beginning, size_t after)
 {
 	size_t i = 0;
@@ -289,7 +289,7 @@ static void tell(size_t beginning, unsigned accesses)
 	printf("\n");
 }
 
-/* The outcomes of all orders, one for each number of others before the first. */
+/* The results of all orders, one for each number of operations before the first. */
 struct orders {
 	struct outcome of[RUN_MAX + 1];
 	size_t n;
@@ -350,7 +350,7 @@ static const int runs[][RUN_MAX + 1] = {
 	{ UNDO_FIRST, -1 },
 	{ RESET, -1 },
 	{ DEEP_ONE, DEEP_ANOTHER, -1 },
-	/* roots come back: replaced twice, forgotten and made anew, by the key itself or for another */
+	/* roots return: replaced twice, or forgotten and made again, for the same key or another */
 	{ REFUND_ONE, REFUND_ONE, -1 },
 	{ REFUND_ONE, TAKE_ONE, REFUND_ONE, TAKE_ONE, -1 },
 	{ TAKE_ONE, REFUND_ALL, TAKE_LATER, -1 },
@@ -402,7 +402,7 @@ static void keys_give_way_in_between(void)
 
 /* --- killed ----------------------------------------------------------------------------------------------------------------- */
 
-/* What was lost is found when an hour has passed, by another process: the sweep of the dead one was its own. */
+/* Another process finds lost chunks when an hour has passed; the dead process's own sweep ended with it. */
 static void check_regained(void)
 {
 	const weir_ns clock = weir_table_now(stage.table) + S(4000);
@@ -480,7 +480,7 @@ static uint64_t left_now(void)
 	return weir_table_peek(stage.table, stage.limit, "key", 3, MADE_AT + S(50), 0).remaining;
 }
 
-/* What was charged is never forgotten: no more is left than without a fold, whoever is stopped or killed. */
+/* Charges are never forgotten: no more is left than without a fold, whatever is stopped or killed. */
 static void check_folds_of(size_t beginning)
 {
 	const bool is_charge = first_act <= UP_TO;
@@ -490,7 +490,7 @@ static void check_folds_of(size_t beginning)
 	do_first();
 	left = left_now();
 	for (int way = 0; way < 3 && is_charge;
-	     way++) { /* the act is stopped for a fold; a fold for the act; it is killed */
+	     way++) { /* the act is stopped for a fold; the fold for the act; the fold is killed */
 		bool has_stopped = true;
 
 		for (unsigned accesses = 0; has_stopped && !check_failed; accesses++) {
@@ -589,7 +589,7 @@ static void what_a_loser_takes_back_is_its_own(void)
 	weir_table_free(stage.table);
 }
 
-/* Stopped twice: once for somebody who makes it lose, then, while it takes back, for another. */
+/* Stops twice: once for an operation that makes it lose, and again, while it takes back, for another. */
 static unsigned second_stop;
 static void (*second_then)(void);
 
@@ -631,8 +631,8 @@ static bool lose_and_stop_again(unsigned accesses)
 	return has_stopped && stage.others > 0;
 }
 
-/* Who is charged by another while it takes back: nothing of that is taken. Who is forgiven first: nothing of what
- * comes after. */
+/* If another operation charges the key while this one takes back, that charge stays. If the key was forgiven first,
+ * later charges stay. */
 static void nothing_of_anothers_is_taken_back(void)
 {
 	static void (*const thens[])(void) = { take_in_between, reset_and_take_two };

@@ -1,5 +1,6 @@
-/* table_history_search_test.c: how many accesses to shared memory each operation on a key with a history makes, and what
- * a reader finds while others write after every few of its accesses. Accesses are counted, no time is taken. */
+/* table_history_search_test.c: how many accesses to shared memory each operation on a key with a history makes, and
+ * what a reader finds while others write after every few of its accesses. The test counts accesses and measures no
+ * time. */
 /* Covers: src/store/table/history_step.c */
 #include <stdlib.h>
 
@@ -17,7 +18,7 @@ static struct {
 
 static struct {
 	uint64_t accesses;
-	uint64_t each; /* after this many accesses somebody else acts; 0: nobody */
+	uint64_t each; /* another operation runs after this many accesses; 0: never */
 	void (*act)(void);
 	bool is_on;
 } hook;
@@ -163,7 +164,7 @@ static void open_stage(bool is_log, uint64_t events, weir_ns period)
 	hook.each = 0;
 }
 
-/* A unit in each of so many instants or sub-windows, up to now. */
+/* A unit in each of n instants or sub-windows, up to now. */
 static void fill(void)
 {
 	stage.now = (stage.now / stage.period + 3) * stage.period;
@@ -200,7 +201,7 @@ static uint64_t log2_of(uint64_t n)
 	return 63 - (uint64_t)__builtin_clzll(n);
 }
 
-/* A search reads 2 log2(n) cells at most, each by up to 6 accesses, and an operation has at most 4 searches. */
+/* A search reads at most 2 log2(n) cells, each with up to 6 accesses, and an operation has at most 4 searches. */
 static void check_growth(bool is_log)
 {
 	static const uint64_t sizes[] = { 10, 1000, 100000 };
@@ -232,7 +233,7 @@ static void operations_on_segments_search(void)
 	check_growth(false);
 }
 
-/* A refund copies the history: a cell is read once and written once, whole leaves at a time. */
+/* A refund copies the history: each cell is read once and written once, whole leaves at a time. */
 static void check_copies(bool is_log)
 {
 	static void (*const copying[])(void) = { refund, undo };
@@ -261,7 +262,7 @@ static void refunds_copy_once(void)
 
 /* --- readers among writers ------------------------------------------------------------------------------------------- */
 
-/* What core says after each write, for the read that is under way. */
+/* The core's verdict after each write, for the read in progress. */
 enum { MOMENTS = 4096 };
 
 static struct {
@@ -285,7 +286,7 @@ static void note_moment(void)
 	free(copy);
 }
 
-/* Each takes the place of the oldest event, which has just expired. */
+/* Each event takes the place of the oldest, which has just expired. */
 static void write_one(void)
 {
 	const struct weir_verdict found = (stage.now += stage.step, take(stage.limit, 1));
@@ -295,7 +296,7 @@ static void write_one(void)
 	note_moment();
 }
 
-/* The whole ring at once, and some more, so that the newest event is where the oldest was. */
+/* Writes the whole ring at once, and some more, so that the newest event is where the oldest was. */
 static unsigned rounds_left;
 
 static void write_a_round(void)
@@ -312,8 +313,8 @@ static void read_one(void)
 	read_verdict = weir_table_peek(stage.table, stage.limit, key, 3, readers.read_at, readers.cost);
 }
 
-/* A reader is done after a bounded number of accesses, however often others write, and its verdict is that of a moment
- * between its beginning and its end. */
+/* A reader ends after a bounded number of accesses, however often others write, and its verdict is that of a moment
+ * between its start and end. */
 static void check_reader(uint64_t each, uint64_t cost, void (*act)(void))
 {
 	uint64_t accesses;
@@ -370,7 +371,7 @@ static void readers_of_segments_are_not_held_up(void)
 	check_readers(false, 1000);
 }
 
-/* Even if a write comes after every access or two, a read ends, and nothing extra is allowed by it. */
+/* Even with a write after every access or two, a read ends and allows nothing extra. */
 static void a_reader_without_a_chance_ends(void)
 {
 	for (uint64_t each = 1; each < 12; each++) {

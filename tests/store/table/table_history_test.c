@@ -1,5 +1,5 @@
-/* table_history_test.c: sliding logs and sliding counters of any size in a table: what core answers, the table answers,
- * and what keys remember comes back when they are forgotten. One thread; table_threads_test.c has more. */
+/* table_history_test.c: sliding logs and sliding counters of any size in a table, on one thread: the table decides as
+ * the core does, and forgotten keys give their chunks back. table_threads_test.c has threads. */
 /* Covers: src/store/table/table_arena.c */
 #include <time.h>
 
@@ -9,7 +9,7 @@
 
 enum { ARENA = 4 << 20, KEYS = 5, STEPS = 3000 };
 
-/* Of each kind, with cells of one word and wide ones, without an index and with. */
+/* Each kind, with narrow and wide cells, without an index and with one. */
 static const char *const limits[] = {
 	"1/s sliding_log",
 	"5/s sliding_log",
@@ -49,7 +49,7 @@ static size_t arena_used(struct weir_table *table)
 
 /* --- what core answers -------------------------------------------------------------------------------------------- */
 
-/* Time mostly goes on, by some part of the period; it may stand still, be set back a little, by seconds or by minutes,
+/* Time mostly advances, by a part of the period. It may also stand still, go back a little, by seconds or by minutes,
  * or jump ahead. */
 static weir_ns some_time_later(weir_ns now, const struct weir_plan *plan, bool goes_back)
 {
@@ -96,7 +96,7 @@ struct compared {
 	void *states[KEYS];
 };
 
-/* One operation of the table, and the same of core. False: they differ. */
+/* Runs one operation in the table and in the core. False: they differ. */
 static bool compare_one(const struct compared *both, uint32_t key, uint64_t operation, weir_ns now, uint64_t cost)
 {
 	static struct weir_verdict (*const of_table[])(
@@ -199,7 +199,7 @@ static void requests_of_one_instant_share_an_entry(void)
 	weir_table_free(table);
 }
 
-/* A clock that is a little behind, too: its requests count with the newest. */
+/* Includes a clock that is a little behind: its requests count with the newest. */
 static void requests_of_a_clock_that_is_behind_share_an_entry(void)
 {
 	struct weir_table *const table = table_with_arena(100, ARENA);
@@ -225,12 +225,12 @@ static void denials_take_nothing(void)
 	used = arena_used(table);
 	for (uint32_t i = 0; i < 5000; i++)
 		CHECK(!allow(table, limit, 1, MADE_AT + MS(1) + i, 1));
-	CHECK(!allow(table, limit, 2, MADE_AT, 11)); /* a key of which nothing is known */
+	CHECK(!allow(table, limit, 2, MADE_AT, 11)); /* an unknown key */
 	CHECK_EQ(arena_used(table), used);
 	weir_table_free(table);
 }
 
-/* However long a key is in use, it has no more chunks than its ring. */
+/* However long a key is used, it has no more chunks than its ring. */
 static void a_key_in_use_for_ever_does_not_grow(void)
 {
 	for (size_t i = 0; i < LIMITS; i++) {
@@ -251,7 +251,7 @@ static void a_key_in_use_for_ever_does_not_grow(void)
 	}
 }
 
-/* What weir_table_arena_size says is enough, and not much more than is used. */
+/* The size from weir_table_arena_size is enough, and not much more than is used. */
 static void the_size_that_is_reckoned_is_enough(void)
 {
 	static const struct {
@@ -350,7 +350,7 @@ static void refunds_of_all_return_all(void)
 	weir_table_free(table);
 }
 
-/* Keys that owe nothing any more lose their slots to others, and with them what they remember. */
+/* Keys that are full lose their slots to others, and their histories with them. */
 static void slots_that_are_taken_over_return_all(void)
 {
 	struct weir_table *const table = table_with_arena(0, ARENA);
@@ -366,7 +366,7 @@ static void slots_that_are_taken_over_return_all(void)
 		CHECK(allow(table, bucket, key, MADE_AT + S(10), 5));
 	CHECK_EQ(stats_of(table, MADE_AT + S(10)).evicted, 0);
 	CHECK_EQ(arena_used(table), 0);
-	for (uint32_t key = 0; key < 16; key++) /* these owe more */
+	for (uint32_t key = 0; key < 16; key++) /* these have more usage */
 		CHECK(!allow(table, bucket, key, MADE_AT + S(10), 1));
 	weir_table_free(table);
 }
@@ -378,10 +378,10 @@ static struct weir__place place_of_key(struct weir_table *table, const struct we
 
 /* --- full ------------------------------------------------------------------------------------------------------------ */
 
-/* Far more keys than the arena has room for: new ones are admitted all the same, others are folded, and counted. */
+/* Far more keys than fit the arena: new keys are still allowed, others are folded, and that is counted. */
 static void when_full_keys_are_folded(void)
 {
-	struct weir_table *const table = table_with_arena(20000, 65 * 200); /* slots are not short */
+	struct weir_table *const table = table_with_arena(20000, 65 * 200); /* there are enough slots */
 	const struct weir_table_limit *const limit = limit_in(table, "10/min sliding_log");
 	struct weir_table_stats stats;
 	uint64_t denied = 0;
@@ -405,14 +405,14 @@ static void when_full_keys_are_folded(void)
 	weir_table_free(table);
 }
 
-/* In a table that is looked through whole, and in which no key has to give way for want of a slot. First those are taken
- * that have used nothing any more, then the one that has used the least part of its limit is folded. */
+/* In a table that is searched completely and has enough slots. Histories of keys that are full are taken first; then
+ * the key that has used the smallest part of its limit is folded. */
 static void when_full_the_least_used_is_folded(void)
 {
 	struct weir_table *const table = table_with_arena(80, 65 * 33);
 	const struct weir_table_limit *const limit = limit_in(table, "27/min sliding_log");
 
-	for (uint32_t key = 0; key < 32; key++) /* eight of them have used nothing any more when others come */
+	for (uint32_t key = 0; key < 32; key++) /* eight of them are full again when others come */
 		CHECK(allow(table, limit, key, MADE_AT + (key < 8 ? 0 : S(50)), key < 8 ? 27 : key - 7));
 	CHECK_EQ(stats_of(table, MADE_AT).arena_used, 65 * 32);
 	for (uint32_t key = 32; key < 48; key++)
@@ -427,8 +427,8 @@ static void when_full_the_least_used_is_folded(void)
 	weir_table_free(table);
 }
 
-/* A folded key counts all its units at its newest instant, or up to an eighth of a period later; and gets a history again
- * when it is charged and there is room. */
+/* A folded key counts all its units at its newest instant, or up to an eighth of a period later. It gets a history
+ * again when it is charged and there is room. */
 static void a_folded_key_errs_towards_denying(void)
 {
 	static const char *const texts[] = { "10/min sliding_log", "10/min sliding_log count all",
@@ -452,7 +452,7 @@ static void a_folded_key_errs_towards_denying(void)
 		CHECK_EQ(arena_used(table), 0);
 		CHECK(weir_table_peek(table, limit, &key, sizeof(key), MADE_AT + S(16), 0).remaining <= left);
 		CHECK(weir_table_peek(table, limit, &key, sizeof(key), MADE_AT + S(16), 0).remaining + unit >= left);
-		/* a period after the first events it still counts them, and two periods after the last none of them */
+		/* a period after the first events they still count, and two periods after the last none does */
 		if (i < 2)
 			CHECK(weir_table_peek(table, limit, &key, sizeof(key), MADE_AT + S(66), 0).remaining <= left);
 		CHECK_EQ(weir_table_peek(table, limit, &key, sizeof(key), MADE_AT + S(200), 0).remaining, most);
@@ -463,8 +463,8 @@ static void a_folded_key_errs_towards_denying(void)
 	}
 }
 
-/* A key that needs more than there is keeps what it can: what it does not tell apart counts until the latest of it
- * leaves. Never is more than the limit admitted in any period. */
+/* A key that needs more room than there is merges events: merged units count until the latest of them expires. Never is
+ * more than the limit allowed in a period. */
 static void a_key_that_needs_more_than_the_arena(void)
 {
 	static const char *const texts[] = { "1000/s sliding_log", "1000/s sliding_log count all",
@@ -493,7 +493,7 @@ static void a_key_that_needs_more_than_the_arena(void)
 	}
 }
 
-/* Not even a root: the key stays in its slot, and is limited all the same. */
+/* Without a chunk even for the root, the key stays in its slot and is limited nevertheless. */
 static void without_a_chunk_for_the_first_event(void)
 {
 	struct weir_table *const table = table_with_arena(100, 65 * 3);
@@ -513,7 +513,7 @@ static void without_a_chunk_for_the_first_event(void)
 	weir_table_free(table);
 }
 
-/* Of limits that know no history, nobody gives way. */
+/* Keys of limits without histories are not evicted. */
 static void buckets_do_not_give_way_to_logs(void)
 {
 	struct weir_table *const table = table_with_arena(1000, 65 * 20);
@@ -536,7 +536,7 @@ static uint64_t regained(struct weir_table *table)
 	return stats_of(table, MADE_AT).regained;
 }
 
-/* Sweeps the whole table n times, as late as this or later. */
+/* Sweeps the whole table n times, at this time or later. */
 static weir_ns sweep(struct weir_table *table, weir_ns clock, int n)
 {
 	const uint64_t parts = table->region.lines / 256 + table->region.arena.n / 2048 + 2;
@@ -547,7 +547,7 @@ static weir_ns sweep(struct weir_table *table, weir_ns clock, int n)
 	return clock;
 }
 
-/* Chunks that were taken and never put to use, as by processes that were killed. */
+/* Chunks that were taken and never used, as by killed processes. */
 static void a_sweep_regains_what_was_lost(void)
 {
 	struct weir_table *const table = table_with_arena(1000, 65 * 2000);
@@ -572,15 +572,14 @@ static void a_sweep_regains_what_was_lost(void)
 	sweep(table, clock + S(4200), 1);
 	CHECK_EQ(regained(table), 300);
 	CHECK_EQ(arena_used(table), used);
-	for (uint32_t key = 0; key < 30; key++) { /* who has used theirs has them still */
+	for (uint32_t key = 0; key < 30; key++) { /* keys in use keep their chunks */
 		CHECK_EQ(weir_table_peek(table, limit, &key, sizeof(key), MADE_AT + S(300), 0).remaining, 5);
 		CHECK_EQ(weir_table_peek(table, deep, &key, sizeof(key), MADE_AT + S(300), 0).remaining, 185);
 	}
 	weir_table_free(table);
 }
 
-/* Taking chunks is what makes a table sweep; here an hour is over in 56 ms. An arena that is full of what was lost works
- * again. */
+/* Taking chunks makes a table sweep; here an hour passes in 56 ms. An arena that is full of lost chunks works again. */
 static void an_arena_that_was_lost_is_regained(void)
 {
 	struct weir_table *const table = table_with_arena(100, 65 * 500);
@@ -606,7 +605,7 @@ static void an_arena_that_was_lost_is_regained(void)
 
 /* --- moved roots, and other damage ----------------------------------------------------------------------------------- */
 
-/* As by a process that was killed between the move of a root and the change of the slot. */
+/* As left by a process that was killed between the move of a root and the change of the slot. */
 static void a_root_that_was_moved_is_followed(void)
 {
 	struct weir_table *const table = table_with_arena(100, ARENA);
@@ -629,7 +628,7 @@ static void a_root_that_was_moved_is_followed(void)
 	weir_table_free(table);
 }
 
-/* A slot that refers to nothing, or to another's, is as good as new. */
+/* A slot that refers to no root, or to another key's root, counts as unused. */
 static void a_slot_that_refers_to_nothing_of_its_own(void)
 {
 	struct weir_table *const table = table_with_arena(100, ARENA);
@@ -655,7 +654,7 @@ static void a_slot_that_refers_to_nothing_of_its_own(void)
 	weir_table_free(table);
 }
 
-/* Random bits in slots and arena: answers may be wrong, but there are some, and nothing leads out. */
+/* Random bits in slots and arena: verdicts may be wrong, but every operation ends and stays within the table. */
 static void a_scribbled_table_still_answers(void)
 {
 	struct weir_table *const table = table_with_arena(0, 65 * 100);
@@ -719,7 +718,7 @@ static void inspect_tells_what_is_known(void)
 	weir_table_free(table);
 }
 
-/* Two tables, one asked in batches and one request by request, of all kinds. */
+/* Two tables, one with batches and one with single requests, of all kinds. */
 static void batches_answer_as_single_requests_do(void)
 {
 	enum { MOST = 70 };
@@ -804,7 +803,7 @@ static void a_wait_for_a_log_ends_when_there_is_room(void)
 	weir_table_free(table);
 }
 
-/* The ends of a table's time. */
+/* At the ends of a table's time. */
 static void time_stands_still_at_its_ends(void)
 {
 	static const weir_ns times[] = { 0, 1, UINT64_MAX, UINT64_MAX - 1, MADE_AT };

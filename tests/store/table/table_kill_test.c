@@ -1,8 +1,8 @@
-/* table_kill_test.c: workers on a shared table are killed at random moments, and others take their places. Nobody may
- * wait for the dead, nothing may be half written, and what is lost is at most the operation that was under way.
+/* table_kill_test.c: workers on a shared table are killed at random moments and replaced. No survivor may wait for the
+ * dead, nothing may be half written, and at most the operation in progress is lost.
  *
- * A worker writes down, in memory of its own, which keys it is about to ask for, and afterwards what it was admitted; so
- * it is known which keys a dead one may have been charged for without having told. */
+ * A worker records, in its own memory, which keys it is about to use, and afterwards what it was allowed. So the test
+ * knows which keys a dead worker may have charged without a record. */
 #include <errno.h>
 #include <time.h>
 
@@ -21,18 +21,18 @@ struct worker {
 
 struct yard {
 	const struct balancer *balancer;
-	bool forgets; /* workers reset what they were admitted, so that keys come and go */
+	bool forgets; /* workers reset what they were allowed, so that keys come and go */
 	weir_ns start;
 	uint64_t speed; /* times the clock's; 0: time stands still at start */
 	uint32_t round, n_keys;
 	_Atomic bool stop;
 	struct worker workers[WORKERS];
-	_Atomic uint64_t *admitted; /* of each key: what workers have told */
+	_Atomic uint64_t *admitted; /* of each key: what workers have recorded */
 
-	/* Of no interest to workers. */
+	/* Not used by workers. */
 	pid_t pids[WORKERS];
 	uint64_t random, forks;
-	uint64_t *suspected; /* of each key: how many died while they asked for it */
+	uint64_t *suspected; /* of each key: how many workers died while they used it */
 };
 
 struct key {
@@ -91,7 +91,7 @@ static void ask_until_told(struct yard *yard, const struct crew_table *t, struct
 	}
 }
 
-/* Every other one comes as a stranger, and so may die while it attaches. */
+/* Every other worker attaches by name, and so may die while it attaches. */
 static _Noreturn void be_worker(struct yard *yard, unsigned index, uint64_t number)
 {
 	struct crew_table own = yard->balancer->table;
@@ -134,7 +134,7 @@ static void while_away(weir_ns duration)
 		;
 }
 
-/* Up to 2^21 ns, short times as often as long ones: a worker does something else in its first microseconds. */
+/* Up to 2^21 ns, short times as often as long ones, because a worker does something else in its first microseconds. */
 static weir_ns random_span(uint64_t *random)
 {
 	const uint64_t dice = next_random(random) >> 16;
@@ -161,7 +161,7 @@ static void kill_worker(struct yard *yard, unsigned index)
 	suspect(yard, index);
 }
 
-/* Survivors go on, whatever the dead one held. */
+/* Survivors make progress, whatever the dead worker held. */
 static bool survivors_go_on(const struct yard *yard, unsigned dead)
 {
 	const weir_ns deadline = monotonic() + (weir_ns)PATIENCE_S * 1000000000;
@@ -235,7 +235,7 @@ static void yard_free(struct yard *yard)
 
 /* --- what is found ------------------------------------------------------------------------------------------------ */
 
-/* All zero, or a key's; and then its tag is one of those that there are, and it owes, or owed, until some time. */
+/* All zero, or a key's slot with a known tag and a plausible time. */
 static bool is_sane(struct weir_state slot)
 {
 	const uint32_t tag = weir__slot_tag(slot);
@@ -257,7 +257,7 @@ static unsigned settled_in_pair(const struct weir_table *table, size_t line, uin
 	return n;
 }
 
-/* Slots that are settled as a key's, in the two pairs of lines in which it may have one. */
+/* Settled slots of a key, in the two pairs of lines where it may have one. */
 static unsigned settled_slots(const struct weir_table *table, const struct weir_claim *claim)
 {
 	const uint64_t hash = weir__hash(&claim->limit->secret, claim->key, claim->key_length);
@@ -270,7 +270,7 @@ static unsigned settled_slots(const struct weir_table *table, const struct weir_
 	       settled_in_pair(table, other, weir__fingerprint(hash));
 }
 
-/* While nobody is at work. */
+/* Only while no worker runs. */
 static void check_slots(const struct yard *yard)
 {
 	const struct crew_table *const t = &yard->balancer->table;
@@ -288,8 +288,8 @@ static void check_slots(const struct yard *yard)
 	CHECK_EQ(doubled, 0);
 }
 
-/* What stays charged is what workers have told, and at most one more for each that died over it. A bucket that somebody
- * was charged for and gave back may be short of what leaked meanwhile, which shows as one unit. */
+/* The charges are what workers have recorded, plus at most one for each that died with the key. A bucket that was
+ * charged and refunded may lack what leaked meanwhile, which shows as one unit. */
 static void check_charges(const struct yard *yard)
 {
 	const struct crew_table *const t = &yard->balancer->table;
@@ -346,7 +346,7 @@ static void a_kill_loses_at_most_its_own_operation(void)
 	crew_fini(&balancer);
 }
 
-/* After the storm a key is as good as new. */
+/* After all kills, every key works again. */
 static void check_keys_work(const struct yard *yard, weir_ns now)
 {
 	const struct crew_table *const t = &yard->balancer->table;
@@ -363,8 +363,8 @@ static void check_keys_work(const struct yard *yard, weir_ns now)
 	CHECK_EQ(wrong, 0);
 }
 
-/* The smallest table there is, and keys that are whole again soon, as time runs fast: all the time some are new, reclaim
- * a slot or make another key give way. */
+/* The smallest table, and keys that are soon full because time runs fast: some are always new, reclaim a slot or evict
+ * another key. */
 static void a_crowded_table_outlives_kills(void)
 {
 	static const char *const limits[] = { "5/ms burst 5", "5/20ms fixed_window", "3/s burst 3",
@@ -397,8 +397,8 @@ static void a_crowded_table_outlives_kills(void)
 	crew_fini(&balancer);
 }
 
-/* A few keys that are inserted again and again: whoever dies while it does so leaves a claim to a slot, and everybody else
- * wants that very key. */
+/* A few keys are inserted repeatedly. A worker that dies meanwhile leaves a claim to a slot, and all others want that
+ * key. */
 static void claims_of_the_dead_hold_up_nobody(void)
 {
 	static const char *const limits[] = { "100/day fixed_window", "1/day burst 100" };
@@ -427,7 +427,7 @@ static void claims_of_the_dead_hold_up_nobody(void)
 /* --- histories ----------------------------------------------------------------------------------------------------- */
 
 struct census {
-	uint64_t shared, free, lost; /* chunks in two histories; in one, though free; taken, and in none */
+	uint64_t shared, free, lost; /* chunks in two histories; in one, though free; taken, but in none */
 };
 
 static void count_visit(void *visits, uint32_t number)
@@ -461,7 +461,7 @@ static struct census take_census(const struct weir_table *table)
 	return census;
 }
 
-/* Events that cannot be read, or are not in order. */
+/* Events that cannot be read, or are out of order. */
 static uint64_t torn_events(struct weir_table *table, uint64_t hash, uint32_t root)
 {
 	enum weir__history_found found = WEIR__HISTORY_MOVED;
@@ -513,7 +513,7 @@ static void reset_keys(const struct yard *yard)
 	}
 }
 
-/* As if more than an hour had passed: what the dead have left is found, at the second look. */
+/* As if more than an hour had passed: chunks of dead workers are found, at the second look. */
 static void sweep_all(struct weir_table *table)
 {
 	const weir_ns clock = weir_table_now(table) + UINT64_C(4000000000000);
@@ -565,7 +565,7 @@ static void a_kill_tears_no_history(void)
 	crew_fini(&balancer);
 }
 
-/* Keys give way all the time, and whoever dies may be about to give back what they had. */
+/* Keys are evicted all the time, and a dying worker may be about to give back their chunks. */
 static void a_small_arena_outlives_kills(void)
 {
 	static const char *const limits[] = { "5/20ms sliding_log", "50/s sliding_log", "5/ms burst 5",
@@ -598,7 +598,7 @@ static void a_small_arena_outlives_kills(void)
 	crew_fini(&balancer);
 }
 
-/* Whoever makes a table may die over it, too: the next one makes it, or finds it made. */
+/* A process may also die while it makes a table: the next one makes it, or finds it made. */
 static void a_table_is_made_though_its_makers_die(void)
 {
 	static const char *const limits[] = { "3/day burst 3" };

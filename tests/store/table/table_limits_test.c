@@ -20,7 +20,7 @@ static const struct weir_table_limit *add(struct weir_table *table, const char *
 	return limit;
 }
 
-/* A table that two have attached to. Its name is gone at once, so that nothing stays whatever happens. */
+/* A table with two attachments. Its name is removed at once, so that nothing remains. */
 static void share(struct weir_table *ret_tables[2], uint32_t limits_max)
 {
 	struct weir_table_options options = { .size_bytes = weir_table_size(1000, limits_max),
@@ -41,7 +41,7 @@ static void the_same_limit_is_the_same_for_all(void)
 
 	share(tables, 0);
 	first = add(tables[0], "per-user", "3/min", WEIR_OK, "");
-	again = add(tables[0], "per-user", "3/min burst 3", WEIR_OK, ""); /* the same in other words */
+	again = add(tables[0], "per-user", "3/min burst 3", WEIR_OK, ""); /* the same, written differently */
 	other = add(tables[1], "per-user", "3/60s", WEIR_OK, "");
 	CHECK(first == again);
 	CHECK_EQ(other->index, first->index);
@@ -49,7 +49,7 @@ static void the_same_limit_is_the_same_for_all(void)
 	CHECK_EQ(weir_table_limit_limit(other).count, 3);
 	CHECK_EQ(weir_table_limit_limit(other).period, S(60));
 	CHECK_EQ(stats_of(tables[0], 0).limits, 1);
-	/* A key that one has charged owes for the other. */
+	/* Usage that one attachment has charged counts for the other. */
 	CHECK(weir_table_allow(tables[0], first, "ann", 3, weir_table_now(tables[0]), 3));
 	CHECK(!weir_table_allow(tables[1], other, "ann", 3, weir_table_now(tables[1]), 1));
 	CHECK(weir_table_allow(tables[1], other, "bob", 3, weir_table_now(tables[1]), 1));
@@ -126,11 +126,11 @@ static void limits_and_names_that_cannot_be(void)
 		add(table, rows[i].name, rows[i].limit, rows[i].error, rows[i].why);
 		added += rows[i].error == WEIR_OK;
 	}
-	CHECK_EQ(stats_of(table, MADE_AT).limits, added); /* what is refused leaves no trace */
+	CHECK_EQ(stats_of(table, MADE_AT).limits, added); /* a rejected limit leaves no trace */
 	weir_table_free(table);
 }
 
-/* What can be in a table is told before there is one, as if it had an arena. */
+/* Limits can be checked before there is a table, as if it had an arena. */
 static void limits_are_checked_without_a_table(void)
 {
 	static const struct {
@@ -162,7 +162,7 @@ static void limits_are_checked_without_a_table(void)
 	CHECK_EQ(weir_table_check_limit(&none, NULL), WEIR_ERR_LIMIT);
 }
 
-/* The longest text of a limit there is fits its entry. */
+/* The longest text of a limit fits its entry. */
 static void a_limit_of_many_words(void)
 {
 	static const char *const text = "268435455/576460632303423487ns fixed_window align first count all";
@@ -204,7 +204,7 @@ static void add_second_in_between(const void *at)
 		add_second();
 }
 
-/* Whenever another one is added within: before each access to the list. */
+/* Another limit is added before each access to the list. */
 static void two_who_add_meet_once(void)
 {
 	static const struct {
@@ -225,7 +225,7 @@ static void two_who_add_meet_once(void)
 		meeting = table_with(&options);
 		accesses = 0;
 		stop_at = (unsigned)i % 8;
-		meeting->region.secret.k0 = i / 8 % 10; /* which says where they begin to look */
+		meeting->region.secret.k0 = i / 8 % 10; /* which determines where they begin to search */
 		table_hook = add_second_in_between;
 		add_first();
 		table_hook = NULL;
@@ -244,7 +244,7 @@ static struct weir_table *crowded[2];
 static pthread_barrier_t barrier;
 static uint32_t indexes[THREADS][NAMES];
 
-/* All add the same limits, each in another order, through one of two attachments. */
+/* All threads add the same limits in different orders, through one of two attachments. */
 static void *add_all(void *number_)
 {
 	const size_t number = (uintptr_t)number_;

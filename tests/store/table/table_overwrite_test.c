@@ -1,5 +1,5 @@
-/* table_overwrite_test.c: a table takes over what another one says about a key: never more is left than there, and for
- * kinds whose verdict determines their state exactly as much, at every later instant. */
+/* table_overwrite_test.c: a table takes over another table's verdict on a key. The key never has more left than there;
+ * for kinds whose verdict determines their state, it has exactly as much, at every later time. */
 #include <pthread.h>
 
 #include "tables.h"
@@ -9,7 +9,7 @@ enum { ARENA_BYTES = 1 << 20, STEPS = 3000, LOOKS = 6, THREADS = 4, KEYS = 4, AC
 static const struct {
 	const char *text;
 	bool is_exact;
-	weir_ns late; /* how much later than in the other table the key may be full */
+	weir_ns late; /* how much later the key may be full than in the other table */
 } limits[] = {
 	{ "10/s burst 5", true, 0 },
 	{ "7/min burst 3", true, 0 },
@@ -63,7 +63,7 @@ static void tell(const struct pair *pair, const struct weir_verdict *said, bool 
 	weir__table_overwrite(pair->here, pair->of_here, "k", 1, pair->now, said, only_raises);
 }
 
-/* A step that may charge, give back or forget. */
+/* A step that may charge, give back or reset. */
 static void change_there(const struct pair *pair)
 {
 	const uint64_t most = look_there(pair, pair->now).limit;
@@ -84,7 +84,7 @@ static void change_there(const struct pair *pair)
 	}
 }
 
-/* What was charged here before is overwritten, too. */
+/* Usage that was charged here before is overwritten, too. */
 static void what_is_said_is_what_is_known(void)
 {
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
@@ -123,7 +123,7 @@ static void what_is_said_is_what_is_known(void)
 	}
 }
 
-/* A key that is charged here goes on from what was said. */
+/* Charges here continue from the verdict. */
 static void charges_follow_what_was_said(void)
 {
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
@@ -165,7 +165,7 @@ static void usage_is_only_raised_if_asked(void)
 	}
 }
 
-/* A key of which nothing is used takes no slot, and gives its slot back. */
+/* A full key takes no slot, and gives its slot back. */
 static void a_full_key_takes_no_slot(void)
 {
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
@@ -182,7 +182,7 @@ static void a_full_key_takes_no_slot(void)
 	}
 }
 
-/* The other store may have other numbers for the limit. The units that are used count, at most all that there are. */
+/* The other store may have other numbers for the limit. The used units count, up to the limit. */
 static void another_limit_keeps_its_units(void)
 {
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
@@ -202,7 +202,7 @@ static void another_limit_keeps_its_units(void)
 	}
 }
 
-/* A change of the limit converts what was said as if it had been charged here. */
+/* A change of the limit converts the verdict as if it had been charged here. */
 static void a_changed_limit_keeps_what_was_said(void)
 {
 	struct pair pair = make("10/hour fixed_window");
@@ -249,7 +249,7 @@ static void *act(void *actor_)
 	return NULL;
 }
 
-/* Whatever they do at once, a key stays one key, and its history is given back. */
+/* With concurrent operations, a key has one slot, and its history is given back. */
 static void threads_overwrite_what_others_charge(void)
 {
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {

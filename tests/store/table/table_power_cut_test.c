@@ -1,10 +1,9 @@
-/* table_power_cut_test.c: four processes decide by one file, and the power goes: the file is copied at random instants,
- * its pages one after another in any order while they change, and the copy is opened.
+/* table_power_cut_test.c: four processes use one table file, and the power fails: the file is copied at random times,
+ * page by page in any order while the pages change, and the copy is opened.
  *
- * Every copy must open, and no key may owe less than it did a second before, or the copy says that it is damaged.
+ * Every copy must open. Unless it reports damage, no key may have less usage than a second before.
  *
- *     table_power_cut_test [COPIES]
- */
+ *     table_power_cut_test [COPIES] */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -15,9 +14,9 @@
 
 enum {
 	WORKERS = 4,
-	KEYS = 120,          /* of each limit, watched */
-	PASSING_KEYS = 3000, /* that come and go, so that slots change their owners */
-	AGES = 64,           /* of what was owed, that are remembered */
+	KEYS = 120,          /* of each limit, checked */
+	PASSING_KEYS = 3000, /* come and go, so that slots change their owners */
+	AGES = 64,           /* snapshots that are kept */
 	PAUSE_US = 20000,
 };
 
@@ -25,12 +24,12 @@ static const char *const texts[] = { "100/min burst 50", "30/min fixed_window", 
 				     "60/min sliding_counter", "1/s leaky queue 40" };
 static const char passing[] = "50/s burst 3";
 
-/* Nothing of it is whole again before the test ends, so what is left only gets less. */
+/* Nothing refills before the test ends, so what is left only falls. */
 static const char log_text[] = "2000/day sliding_log";
 
 enum { LIMITS = sizeof(texts) / sizeof(texts[0]) };
 
-/* What the slots of all keys held at one time. */
+/* A snapshot of the slots of all keys. */
 struct age {
 	weir_ns at;
 	struct weir_state slots[LIMITS][KEYS];
@@ -96,7 +95,7 @@ static void remember(struct weir_table *table)
 	}
 }
 
-/* The youngest that is a second old at this time; NULL: none is yet. */
+/* The newest snapshot that is at least a second old; NULL: none yet. */
 static const struct age *before(weir_ns at)
 {
 	const struct age *youngest = NULL;
@@ -107,7 +106,7 @@ static const struct age *before(weir_ns at)
 	return youngest;
 }
 
-/* In any order; now and then it takes a while. */
+/* In any order, sometimes with a pause. */
 static void copy_file(size_t size)
 {
 	enum { PAGES_MAX = 4096 };
@@ -143,7 +142,7 @@ static uint64_t left_in(const struct weir_table_limit *limit, struct weir_state 
 	return weir_step_peek(&limit->view.format.plan, &state, now, 0).remaining;
 }
 
-/* How many keys have more left now than what they owed then lets them have. */
+/* How many keys have more left now than their usage in the snapshot permits. */
 static uint64_t forgiven_in(struct weir_table *copy, const struct age *age, uint64_t *ret_owing)
 {
 	const weir_ns now = weir_table_now(copy);
@@ -217,7 +216,7 @@ static void no_copy_owes_less(void)
 		CHECK_EQ(waitpid(workers[i], &status, 0), workers[i]);
 		CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	}
-	CHECK(owing > (uint64_t)copies * LIMITS * KEYS / 4); /* or nothing was tested */
+	CHECK(owing > (uint64_t)copies * LIMITS * KEYS / 4); /* otherwise nothing was tested */
 	CHECK_EQ(stats_of(table, weir_table_now(table)).evicted, 0);
 	printf("# %d copies, %" PRIu64 " keys in them owed, %" PRIu64 " copies were damaged\n", copies, owing, damaged);
 	weir_table_free(table);

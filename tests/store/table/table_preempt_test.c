@@ -1,7 +1,6 @@
-/* table_preempt_test.c: an operation is stopped before each of its accesses to the table, one after the other. Then
- * either another operation is done, as a whole or until it is stopped itself, and the outcome must be that of one
- * after the other, in either order; or the operation never goes on, as in a process that was killed there, and nobody
- * else may notice. */
+/* table_preempt_test.c: an operation is stopped before each of its accesses to the table. Then another operation runs,
+ * completely or until it is stopped itself, and the result must be that of a serial order. Or the first operation never
+ * continues, as in a killed process, and no other operation may notice. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
@@ -9,7 +8,7 @@
 #include "acts.h"
 #include "stopper.h"
 
-/* Of the places where the second of two is stopped, every how many-th at most. */
+/* The second of two is stopped at every stride-th access at most. */
 static unsigned stride = 16;
 
 /* --- the stage -------------------------------------------------------------------------------------------------- */
@@ -35,7 +34,7 @@ static void all_but_one_of_key(void)
 	CHECK(take("key", 4).allowed);
 }
 
-/* All slots have an owner who owes more than key will. */
+/* All slots belong to keys with more usage than `key` will have. */
 static void no_room(void)
 {
 	for (uint32_t i = 0; i < 16; i++)
@@ -49,7 +48,7 @@ static void no_room_but_its_own(void)
 		CHECK(weir_table_allow(stage.table, other, &i, sizeof(i), MADE_AT, 100 + i));
 }
 
-/* All slots have an owner who owes less than key will; those who give way first come first, or last. */
+/* All slots belong to keys with less usage than `key` will have; the first to be evicted come first, or last. */
 static void fill_by_hand(bool is_upwards)
 {
 	for (uint32_t i = 0; i < 16; i++)
@@ -223,7 +222,7 @@ static void a_window_is_asked_by_another_in_between(void)
 
 /* --- both stopped ----------------------------------------------------------------------------------------------- */
 
-/* Two threads of which one runs at a time: until it is stopped, or has done. */
+/* Two threads that take turns: one runs until it is stopped or done. */
 static struct runner {
 	sem_t go;
 	unsigned accesses, stop_at;
@@ -264,8 +263,8 @@ static void let_run(struct runner *runner)
 	sem_wait(&has_paused);
 }
 
-/* The first until its n-th access, the second until its m-th, the first to its end, the second to its end. False: one
- * of them has fewer. */
+/* Runs the first until its n-th access, the second until its m-th, then the first to its end, then the second. False:
+ * one of them has fewer accesses. */
 static bool run_both(unsigned n, unsigned m, bool *ret_first_stopped)
 {
 	bool second_stopped;
@@ -304,8 +303,7 @@ static void stop_both(const char *limit, size_t beginning)
 	}
 }
 
-/* What meets in the middle: two who insert the key, one who inserts while another updates, forgets or takes its place.
- * */
+/* Two operations insert the key; or one inserts while the other updates, resets or evicts it. */
 static void two_are_stopped_within_each_other(void)
 {
 	static const struct {
@@ -363,7 +361,7 @@ static uint64_t left_after(const char *limit, size_t beginning, void (*operation
 	return left;
 }
 
-/* Done or not done, as a whole; and everybody else goes on. */
+/* The operation is done or not done, as a whole, and others continue. */
 static void a_killed_process_is_not_missed(void)
 {
 	static const char *const limit = "5/hour";
@@ -404,7 +402,7 @@ static uint64_t other_left(void)
 	return weir_table_peek(stage.table, other, "key", 3, MADE_AT, 0).remaining;
 }
 
-/* Of several limits decided together some may stay charged; each is, or is not. */
+/* Of several limits decided together, some may stay charged; each is, or is not. */
 static void a_killed_decision_is_half_done_at_most(void)
 {
 	bool has_stopped = true;
@@ -431,8 +429,8 @@ static void snatch_the_other(void)
 	stage.second = weir_table_allow(stage.table, other, "key", 3, MADE_AT, 151);
 }
 
-/* A decision may be denied because of another one that was on its way; never is more admitted than there is, and what
- * is charged in the end is what was admitted. Who snatches the other limit makes it take back what it charged here. */
+/* A decision may be denied because of another in progress. Never is more allowed than there is, and the charges in the
+ * end are what was allowed. An operation that takes the other limit makes the decision take back its charge here. */
 static void a_decision_with_another_in_between(void)
 {
 	static const struct {

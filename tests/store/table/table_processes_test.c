@@ -1,4 +1,4 @@
-/* table_processes_test.c: four processes that ask and one that resets, on one shared table. */
+/* table_processes_test.c: four processes send requests and one resets keys, on one shared table. */
 #include "table_races.h"
 
 int main(int argc, char **argv)

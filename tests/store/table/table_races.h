@@ -1,5 +1,5 @@
-/* table_races.h: a crowd on one table while time stands still, so that what is admitted, charged and taken back can be
- * counted to the last unit. table_threads_test.c and table_processes_test.c both run it. */
+/* table_races.h: many workers on one table while the clock stands still, so that everything allowed, charged and taken
+ * back can be counted exactly. table_threads_test.c and table_processes_test.c both run it. */
 #ifndef WEIR_TESTS_STORE_TABLE_RACES_H
 #define WEIR_TESTS_STORE_TABLE_RACES_H
 
@@ -28,7 +28,7 @@ struct instant {
 	_Atomic uint64_t admitted;
 };
 
-/* In one of the ways there are to ask. */
+/* Takes by one of the possible operations. */
 static inline uint64_t ask_somehow(const struct crew_table *t, const struct weir_claim *claim, weir_ns now,
 				   uint64_t way)
 {
@@ -113,11 +113,11 @@ static void a_crowd_is_admitted_what_one_would_be(void)
 
 /* --- several limits, and most who ask lose ------------------------------------------------------------------------ */
 
-/* All workers run for the same prizes, of which each can be had once. Each request also asks for the hub that all share
- * and for some keys of its own, so who loses the prize must take back what it was charged for the others. What has least
- * left is charged first: a dear prize, which costs more than the others have, is charged last, a cheap one first. Whoever
- * is denied by the hub for a while resets it, some winners do so, and a fifth now and then. Requests carry the time at
- * which the race began, so that what is charged stays; the journal has the real time. */
+/* All workers compete for the same prizes, each of which can be won once. A request also takes from the hub that all
+ * share and from some keys of its own, so a request that loses the prize must take back its other charges. The limit
+ * with least left is charged first: an expensive prize, whose limit has more left than the others, is charged last, a
+ * cheap one first. A worker that the hub denies for a while resets it, so do some winners, and a fifth worker now and
+ * then. Requests carry the time at which the race began, so that charges stay; the journal has the real time. */
 enum { PRIZES = 6000, FILLERS = 6, CLAIMS = FILLERS + 2, HUB_MOST = 16, PATIENCE = 50, RESET_AFTER = 24 };
 
 /* clang-format off */
@@ -126,7 +126,7 @@ static const char *const race_limits[] = {
 	"16/day sliding_log", "16/day sliding_counter segments 24",
 	"1000000/day fixed_window", "10/day burst 20000",                  /* hubs that are not */
 	"1000000/day sliding_log", "1000000/day sliding_counter segments 24",
-	"1/day burst 1", "200000000/day fixed_window",                     /* prizes, cheap and dear */
+	"1/day burst 1", "200000000/day fixed_window",                     /* prizes, cheap and expensive */
 	"1000000/day fixed_window", "1000000/day sliding_log",             /* fillers, of hubs in slots and in the arena */
 };
 /* clang-format on */
@@ -145,9 +145,9 @@ struct race {
 	struct journal journals[WORKERS + 1];
 	_Atomic uint64_t tickets;
 	weir_ns now;
-	size_t hub;                      /* which limit */
+	size_t hub;                      /* index of its limit */
 	uint64_t filled[WORKERS];        /* charged to each worker's fillers */
-	_Atomic uint32_t prizes[PRIZES]; /* how often each was had */
+	_Atomic uint32_t prizes[PRIZES]; /* how often each was won */
 };
 
 enum { HUB_AT, PRIZE_AT, FILLERS_AT };
@@ -189,8 +189,8 @@ static inline void race_claims(struct race_keys *keys, const struct crew_table *
 	}
 }
 
-/* Asks for one prize until it is had by somebody, however often the hub denies. Not to reset that at once gives losers
- * the time to take back too much, and so to let one admission too many be seen. */
+/* Requests one prize until it is won by a worker, however often the hub denies. The hub is not reset at once: that
+ * gives losers time to take back too much, which would show as one request too many. */
 static inline bool run_for(const struct crew_table *t, struct race *race, unsigned worker, const struct race_keys *keys)
 {
 	struct journal *const journal = &race->journals[worker];
@@ -250,7 +250,7 @@ static inline uint64_t used(const struct crew_table *t, size_t limit, const void
 	return v.limit - v.remaining;
 }
 
-/* Each prize was had once, and is charged once; but two keys of a thousand million may share a slot, and so a prize. */
+/* Each prize was won once and is charged once. But two keys in a thousand million may share a slot, and so a prize. */
 static inline void judge_prizes(const struct balancer *balancer, const struct race *race)
 {
 	uint64_t had = 0, twice = 0, lost = 0;
@@ -268,7 +268,8 @@ static inline void judge_prizes(const struct balancer *balancer, const struct ra
 	CHECK(had + 2 >= PRIZES);
 }
 
-/* A charge may stay when something was reset meanwhile. Nothing else may, and none may go that was not made. */
+/* A charge may stay if something was reset meanwhile. No other charge may stay, and none may disappear that was not
+ * made. */
 static inline void judge_fillers(const struct balancer *balancer, const struct race *race)
 {
 	uint64_t lost = 0, left = 0;
@@ -288,7 +289,7 @@ static inline void judge_fillers(const struct balancer *balancer, const struct r
 		CHECK_EQ(left, 0);
 }
 
-/* Units that a bucket of 10 a day may still owe: of each charge that was taken back what had leaked by then stays. */
+/* Units that a bucket of 10 a day may still have charged: what had leaked of each charge when it was taken back. */
 static inline uint64_t left_by_leaks(const struct balancer *balancer, const struct race *race)
 {
 	const weir_ns lasted = weir_table_now(balancer->table.table) - race->now, each = UINT64_C(8640000000000);
@@ -298,7 +299,7 @@ static inline uint64_t left_by_leaks(const struct balancer *balancer, const stru
 	return 1 + stats.lost_races * lasted / each;
 }
 
-/* Without resets the hub shows what was admitted. */
+/* Without resets the hub shows what was allowed. */
 static inline struct judgement judge_hub(const struct balancer *balancer, const struct race *race)
 {
 	const struct weir_limit sum = { .burst = race->hub < RESET_HUBS ? HUB_MOST : UINT64_MAX };
@@ -362,7 +363,7 @@ static void losers_take_back_exactly_what_they_were_charged(void)
 	munmap(race, sizeof(*race));
 }
 
-/* With the number of operations, if it is to be another. */
+/* The first argument, if any, is the number of operations. */
 static inline int check_crowd(int argc, char **argv)
 {
 	static const struct check_test tests[] = {

@@ -1,6 +1,6 @@
-/* table_spray_test.c: a spray of keys that nobody has seen before, beside keys that are throttled by the same limit. The
- * table is soon full of keys that owe something, so that for every new one another gives way: the throttled ones must
- * not be those, and the memory must not grow. Time is injected and runs evenly, 10 s in all. */
+/* table_spray_test.c: a flood of new keys beside keys that the same limit throttles. The table is soon full of keys
+ * with usage, so every new key evicts another. Throttled keys must not be evicted, and the memory must not grow. The
+ * test's clock advances evenly, 10 s in all. */
 #include <weir/weir.h>
 
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "check.h"
 #include "table_crew.h"
 
-/* Of so many requests one is for a throttled key; so many requests of the spray are there for each key that the table is
- * made for. */
+/* One in THROTTLED_EACH requests is for a throttled key. The flood has SPRAY_PER_KEY requests for each key of the
+ * table's capacity. */
 enum { THROTTLED_MOST = 1000, THROTTLED_LEAST = 50, THROTTLED_EACH = 4, SPRAY_PER_KEY = 100 };
 
 static const weir_ns start = UINT64_C(1790000000000000000), run_ns = UINT64_C(10000000000);
@@ -24,9 +24,9 @@ struct storm {
 	uint64_t random, requests, in_all;
 	uint32_t throttled;                 /* keys */
 	uint64_t sprayed;                   /* keys */
-	uint64_t denied;                    /* of these: they met another's slot */
+	uint64_t denied;                    /* of these: they hit another key's slot */
 	uint64_t admitted[THROTTLED_MOST];  /* by the table */
-	uint64_t allowance[THROTTLED_MOST]; /* what the limit alone would have admitted at the same times */
+	uint64_t allowance[THROTTLED_MOST]; /* what the limit alone would have allowed at the same times */
 	struct weir_state states[THROTTLED_MOST];
 };
 
@@ -92,7 +92,7 @@ static void storm_init(struct storm *storm, const char *text, uint64_t n)
 		bail_out(text, why.text);
 }
 
-/* While no key is whole again, whatever is inserted beyond the capacity makes another give way. */
+/* While no key is full again, each insertion beyond the capacity evicts another key. */
 static void check_all_owe(const struct storm *storm)
 {
 	struct weir_table_stats stats;
@@ -104,7 +104,7 @@ static void check_all_owe(const struct storm *storm)
 	CHECK(stats.evicted < stats.inserted);
 }
 
-/* Nobody is admitted more than 1 % above what the limit alone admits, nor all together more than 1 % below. */
+/* No key is allowed more than 1 % above what the limit alone allows, nor all together more than 1 % below. */
 static void check_throttled(const struct storm *storm, const char *text)
 {
 	uint64_t admitted = 0, allowance = 0, above = 0, most_above = 0;
@@ -148,7 +148,7 @@ static void rage(const char *text, uint64_t n)
 	       storm->sprayed, stats.capacity, stats.evicted, stats.live, after / 1024,
 	       ((int64_t)after - (int64_t)before) / 1024);
 	check_throttled(storm, text);
-	CHECK(storm->denied <= 8); /* one in 270 million meets another's slot */
+	CHECK(storm->denied <= 8); /* one in 270 million hits another key's slot */
 	CHECK(stats.live <= stats.capacity);
 	CHECK(after <= before + (1u << 20));
 	weir_table_free(storm->table);

@@ -1,4 +1,4 @@
-/* table_stats_test.c: what a table tells of itself, as a whole and by a sample. */
+/* table_stats_test.c: statistics of a table, complete and by a sample. */
 #include "store/table/tables.h"
 
 enum { KEYS = 200, ALL = 1 << 30 };
@@ -55,7 +55,7 @@ static void keys_live_while_they_owe(void)
 	weir_table_free(table);
 }
 
-/* A part is reckoned up to the whole, and never to more than was ever there. */
+/* A sample is scaled up to the whole table, and never to more than was ever there. */
 static void a_count_looks_at_a_part(void)
 {
 	const struct weir_table_limit *limit;

@@ -1,5 +1,5 @@
-/* table_test.c: one key, one decision: a table answers as core does with a state for each key. What happens when there
- * is no room is in table_full_test.c. Time is given; nothing sleeps. */
+/* table_test.c: single keys and decisions: a table decides as the core does with a state for each key.
+ * table_full_test.c tests full tables. Time is an argument. */
 /* Covers: src/store/table/table_find.c */
 #include <stdlib.h>
 
@@ -43,7 +43,7 @@ static void each_question(void)
 	weir_table_free(table);
 }
 
-/* What was given back in full leaves no slot, nor does what was never charged. */
+/* A key whose charges were all given back has no slot, nor has one that was never charged. */
 static void a_key_that_owes_nothing_has_no_slot(void)
 {
 	struct weir_table *const table = table_for(100, MADE_AT);
@@ -55,7 +55,7 @@ static void a_key_that_owes_nothing_has_no_slot(void)
 		weir_table_refund(table, limit, "key", 3, MADE_AT, 1);
 		weir_table_upto(table, limit, "key", 3, MADE_AT, 0);
 		weir_table_take(table, limit, "key", 3, MADE_AT, 0);
-		if (!weir_table_limit_limit(limit).count_all) /* counts what never fits */
+		if (!weir_table_limit_limit(limit).count_all) /* counts a cost that never fits */
 			CHECK(!weir_table_allow(table, limit, "key", 3, MADE_AT, UINT64_MAX));
 		CHECK_EQ(slots_with(table, limit, "key", 3), 0);
 		weir_table_take(table, limit, "key", 3, MADE_AT, 2);
@@ -93,13 +93,13 @@ static void keys_are_any_bytes(void)
 	for (size_t i = 0; i < n; i++) /* under another limit it is another key */
 		CHECK(weir_table_allow(table, two, keys[i].key, keys[i].length, MADE_AT, 2));
 	CHECK_EQ(stats_of(table, MADE_AT).live, 2 * n);
-	CHECK(weir_table_reset(table, one, "", 0)); /* no bytes are no bytes, wherever they are */
+	CHECK(weir_table_reset(table, one, "", 0)); /* an empty key is one key, whatever its pointer */
 	weir_table_free(table);
 }
 
-/* --- beside core ------------------------------------------------------------------------------------------------ */
+/* --- compared with the core -------------------------------------------------------------------------------------- */
 
-/* A key in the table and the state it should have. */
+/* A key in the table and its expected state. */
 struct subject {
 	struct weir_table *table;
 	const struct weir_table_limit *limit;
@@ -112,7 +112,7 @@ static const struct weir_plan *plan_in(const struct subject *subject)
 	return &subject->limit->first.plan;
 }
 
-/* With count all, a window in a table stops counting earlier than core does. */
+/* With count all, a window in a table stops counting earlier than the core does. */
 static void cut_count(struct subject *subject)
 {
 	if (plan_in(subject)->flags & WEIR_PLAN_COUNT_ALL)
@@ -149,7 +149,8 @@ static void check_inspection(struct subject *subject, weir_ns now, weir_ns core_
 	}
 }
 
-/* Any operation, by table and core. Now is as the table is told, core_now as it should take it. */
+/* Any operation, in the table and in the core. The table gets `now`, the core `core_now`, its expected
+ * interpretation. */
 static void operate(struct subject *subject, weir_ns now, weir_ns core_now, uint64_t cost)
 {
 	const uint64_t which = below(16);
@@ -180,8 +181,7 @@ static void operate(struct subject *subject, weir_ns now, weir_ns core_now, uint
 	cut_count(subject);
 }
 
-/* Clocks that differ by less than 100 ms, as those of threads may: nobody can tell that fresh keys were forgotten
- * meanwhile. */
+/* Clocks differ by less than 100 ms, as those of threads may: forgetting full keys meanwhile changes no verdict. */
 static void many_keys_answer_as_core_does(void)
 {
 	struct weir_table *const table = table_for(10 * KEYS, MADE_AT);
@@ -204,7 +204,7 @@ static void many_keys_answer_as_core_does(void)
 	weir_table_free(table);
 }
 
-/* The instant that a table takes now for. */
+/* The time that a table uses for `now`. */
 static weir_ns clamped(weir_ns epoch, weir_ns now)
 {
 	const weir_ns last = epoch + (UINT64_C(1) << 59);
@@ -244,8 +244,8 @@ static uint64_t any_cost(void)
 	}
 }
 
-/* Alone in its table, a key is never forgotten: so it answers as core does whatever the clock says. Before and after
- * the times that slots can hold, time stands still. */
+/* A key alone in its table is never forgotten, so it matches the core at any time. Before and after the times that
+ * slots can hold, time stands still. */
 static void one_key_answers_as_core_does_at_any_time(void)
 {
 	static const weir_ns made[] = { MADE_AT, UINT64_C(1) << 58, UINT64_MAX / 2 };
@@ -267,7 +267,7 @@ static void one_key_answers_as_core_does_at_any_time(void)
 	}
 }
 
-/* However late it is made, and whatever time it is: no key owes beyond the end of time. */
+/* Whenever the table is made: no key has usage beyond the end of time. */
 static void a_table_made_at_the_end_of_time(void)
 {
 	static const weir_ns times[] = { 0, MADE_AT, UINT64_MAX / 2, UINT64_MAX - 1, UINT64_MAX };

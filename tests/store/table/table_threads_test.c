@@ -1,4 +1,4 @@
-/* table_threads_test.c: four threads that ask and one that resets, on one private table. */
+/* table_threads_test.c: four threads send requests and one resets keys, on one private table. */
 #include "table_races.h"
 
 int main(int argc, char **argv)

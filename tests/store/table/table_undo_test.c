@@ -1,7 +1,8 @@
-/* table_undo_test.c: a decision on two limits loses the second one after it has charged the first, and takes that back.
+/* table_undo_test.c: a decision on two limits charges the first, loses the race for the second, and takes the charge
+ * back.
  *
- * What others do meanwhile is done at exactly that moment: whoever is about to look at a key's slots does it first. So
- * every race here is lost, in the order written. */
+ * The hook runs the other operations at exactly that moment, just before the decision looks at a key's slots. So every
+ * race here is lost, in the order written. */
 #include <stdlib.h>
 
 #include "hooked_table.h"
@@ -10,12 +11,12 @@
 /* --- the trap --------------------------------------------------------------------------------------------------- */
 
 static struct {
-	const unsigned char *from; /* NULL: none is set */
+	const unsigned char *from; /* NULL: not set */
 	size_t size;
 	void (*then)(void);
 } trap;
 
-/* Whoever looks at this next does that first. */
+/* Runs `then` before the next access to this memory. */
 static void set_trap_at(const void *from, size_t size, void (*then)(void))
 {
 	trap.from = from;
@@ -40,7 +41,7 @@ static void on_access(const void *at)
 
 /* --- the stage -------------------------------------------------------------------------------------------------- */
 
-/* Two keys that have no slots in common: `charged` is charged first, `contested` is what others snatch. */
+/* Two keys without common slots: `charged` is charged first, `contested` is taken by others. */
 static struct {
 	struct weir_table *table;
 	const struct weir_table_limit *charged, *contested;
@@ -163,7 +164,7 @@ static bool take_at(weir_ns now, uint64_t cost)
 
 /* --- what is taken back ----------------------------------------------------------------------------------------- */
 
-/* Of a bucket a tenth of a day refills one: what leaks while a test runs is far less. */
+/* A tenth of a day refills one unit of a bucket: far more than leaks while a test runs. */
 static const char *const of_ten[] = {
 	"10/day",
 	"10/day leaky",
@@ -190,7 +191,7 @@ static bool shapes(void)
 static void an_untouched_key_is_as_it_was(void)
 {
 	for (size_t i = 0; i < 4 * TENS; i++) {
-		const bool is_new = i % 2, is_ahead = i / 2 % 2; /* of the clock: here nobody minds */
+		const bool is_new = i % 2, is_ahead = i / 2 % 2; /* of the clock, which does not matter here */
 		struct weir_state before;
 
 		begin(of_ten[i / 4], weir_clock_now() + (is_ahead ? S(3600) : 0));
@@ -198,7 +199,7 @@ static void an_untouched_key_is_as_it_was(void)
 		before = charged_slot();
 		decide_and_lose(NULL);
 		CHECK(weir__slot_equal(charged_slot(), before));
-		CHECK_EQ(stats_of(stage.table, stage.now).live, is_new ? 1 : 2); /* the contested one owes */
+		CHECK_EQ(stats_of(stage.table, stage.now).live, is_new ? 1 : 2); /* the contested key has usage */
 		end();
 	}
 }
@@ -208,8 +209,8 @@ static void another_charges_it(void)
 	CHECK(take_at(stage.now, 3));
 }
 
-/* One before, two by the decision, three by another. A bucket that shapes has given others their departures: there the
- * two stay. */
+/* One unit before, two by the decision, three by another. A bucket with a queue has given others their departures, so
+ * the two stay. */
 static void what_others_charged_stays(void)
 {
 	for (size_t i = 0; i < TENS; i++) {
@@ -227,7 +228,7 @@ static void what_others_charged_stays(void)
 	}
 }
 
-/* Nobody knows what has leaked since a time that is yet to come. */
+/* What has leaked since a time in the future is unknown. */
 static void what_others_charged_in_the_future_hides_it(void)
 {
 	for (size_t i = 0; i < TENS; i++) {
@@ -238,7 +239,7 @@ static void what_others_charged_in_the_future_hides_it(void)
 	}
 }
 
-/* Charged an hour ago by the clock: of a bucket all that was charged has leaked, and what is owed is others'. */
+/* Charged an hour ago by the clock: in a bucket all of it has leaked, and the usage belongs to others. */
 static void what_has_leaked_is_not_given_back(void)
 {
 	begin("10/min", weir_clock_now() - S(3600));
@@ -267,7 +268,7 @@ static void it_is_held_up(void)
 	set_trap(stage.charged_line, another_takes_what_has_come_meanwhile);
 }
 
-/* What leaks after the race is lost and before the slot is looked at again is not given back, either. */
+/* What leaks between the lost race and the next look at the slot is not given back either. */
 static void what_leaks_while_it_is_held_up(void)
 {
 	begin("1/20ms", weir_clock_now());
@@ -278,7 +279,7 @@ static void what_leaks_while_it_is_held_up(void)
 	end();
 }
 
-/* As those who wait do: it owes more than it ever can by requests, by up to half a minute. */
+/* As waiting requests do: it has more usage than requests can cause, by up to half a minute. */
 static void others_wait_for_it(void)
 {
 	const struct weir__place place = charged_place();
@@ -329,7 +330,7 @@ static void another_resets_it(void)
 	CHECK(take_at(stage.now, 3));
 }
 
-/* To the bit what the decision has left there. */
+/* To the same bits that the decision has left there. */
 static void another_resets_it_and_charges_the_same(void)
 {
 	CHECK(weir_table_reset(stage.table, stage.charged, &stage.charged_key, 4));
@@ -357,7 +358,7 @@ static void when_all_have_been_looked_at_once_more(void)
 	set_trap_at(weir__table_forgiven(stage.table, fingerprint), sizeof(uint64_t), when_forgiven_is_read);
 }
 
-/* Whether something was forgiven is known from before the charge: after it, it may have been the charge. */
+/* `forgiven` is read before the charge: a change after the charge may have removed the charge. */
 static void what_is_forgiven_is_watched_from_before_the_charge(void)
 {
 	for (size_t i = 0; i < TENS; i++) {
@@ -370,7 +371,7 @@ static void what_is_forgiven_is_watched_from_before_the_charge(void)
 	}
 }
 
-/* Nobody knows whose the charge was that was forgiven: it is not given back a second time. */
+/* It is unknown whose charge was forgiven, so nothing is given back a second time. */
 static void what_was_forgiven_is_not_given_back(void)
 {
 	for (size_t i = 0; i < TENS; i++) {
@@ -443,7 +444,7 @@ static void count_all_keeps_the_attempt(void)
 	end();
 }
 
-/* The limit that was charged answers what it has now; only the one that denied counts a denial. */
+/* The limit that was charged replies with its current state. Only the limit that denied counts a denial. */
 static void the_answers_of_a_lost_race(void)
 {
 	struct weir_table_limit_stats stats;

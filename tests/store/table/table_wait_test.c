@@ -1,5 +1,5 @@
-/* table_wait_test.c: waiting for a key. No test measures how long anything took: what must not wait would wait for
- * years, and the suite would end it. That something did wait is seen by the table's own clock. */
+/* table_wait_test.c: waiting for a key. No test measures time: a call that must not wait would wait for years, and the
+ * test would time out. The table's own clock shows that a call did wait. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum { CROWD = 8, ROUNDS = 300 };
 
-/* And one of just more than is taken ahead. */
+/* One limit is slightly longer than the longest reservation. */
 static const char *const of_years[] = {
 	"1/31s",
 	"1/3000day",
@@ -24,7 +24,7 @@ static const char *const of_years[] = {
 
 #define YEARS (sizeof(of_years) / sizeof(of_years[0]))
 
-/* Made now; shared memory has lost its name again. */
+/* Made now; the name of shared memory is removed at once. */
 static struct weir_table *new_table(bool is_shared)
 {
 	struct weir_table_options options = { .size_bytes = weir_table_size(100, 0) };
@@ -39,7 +39,7 @@ static struct weir_table *new_table(bool is_shared)
 	return table;
 }
 
-/* A thread that waits, and how that ended. */
+/* A thread that waits, and its result. */
 struct wait {
 	struct weir_table *table;
 	const struct weir_table_limit *limit;
@@ -75,7 +75,7 @@ static weir_ns full_at(const struct wait *wait)
 	return weir_table_inspect(wait->table, wait->limit, "key", 3, weir_table_now(wait->table)).full_at;
 }
 
-/* Starts, and returns when it has taken ahead what it waits for. */
+/* Starts the thread, and returns when it has reserved its tokens. */
 static void start_and_see(struct wait *wait)
 {
 	const weir_ns before = full_at(wait);
@@ -104,7 +104,7 @@ static void what_need_not_wait_does_not(void)
 		CHECK_EQ(weir_table_wait(table, limit, "key", 3, 1, WEIR_NEVER, &cancelled), WEIR_ERR_CANCELLED);
 		CHECK_EQ(weir_table_wait(table, limit, "key", 3, 2, WEIR_NEVER, NULL), WEIR_ERR_NEVER);
 		if (weir_table_limit_limit(limit).count_all)
-			weir_table_reset(table, limit, "key", 3); /* it has counted what never fits */
+			weir_table_reset(table, limit, "key", 3); /* it has counted the cost that never fits */
 		CHECK_EQ(slots_with(table, limit, "key", 3), 0);  /* nothing of that was charged */
 		CHECK_EQ(weir_table_wait(table, limit, "key", 3, 1, 0, NULL), WEIR_OK);
 		CHECK_EQ(weir_table_wait(table, limit, "key", 3, 0, 0, NULL), WEIR_OK);
@@ -144,7 +144,7 @@ static void a_wait_ends_when_its_time_comes(void)
 	}
 }
 
-/* Waits that are hardly worth sleeping for are waited for, too. */
+/* Very short waits are waited for, too. */
 static void short_waits_are_not_cut_short(void)
 {
 	static const char *const limits[] = { "1/200us", "1/200us refill interval", "1/200us leaky queue 3",
@@ -163,7 +163,7 @@ static void short_waits_are_not_cut_short(void)
 	}
 }
 
-/* Those who wait for a bucket get its tokens one after another, none before its time. */
+/* Waits for a bucket get its tokens one after another, none too early. */
 static void several_are_served_one_after_another(void)
 {
 	static const char *const limits[] = { "1/2ms", "1/2ms leaky", "1/2ms leaky queue 20", "1/2ms refill interval",
@@ -192,7 +192,7 @@ static void several_are_served_one_after_another(void)
 	}
 }
 
-/* It is not taken out of turn, either. */
+/* A request without a wait does not overtake them. */
 static void while_others_wait_it_is_not_to_be_had(void)
 {
 	struct weir_table *const table = new_table(false);
@@ -211,7 +211,7 @@ static void while_others_wait_it_is_not_to_be_had(void)
 	weir_table_free(table);
 }
 
-/* The last to come may go first; what it had taken ahead is given back to the nanosecond. */
+/* The last wait may be cancelled first; its reservation is given back to the nanosecond. */
 static void a_cancelled_wait_gives_back(void)
 {
 	static const char *const limits[] = { "1/8s", "3/25s burst 1", "1/8s leaky", "1/8s leaky queue 5" };
@@ -237,8 +237,8 @@ static void a_cancelled_wait_gives_back(void)
 	}
 }
 
-/* In the order in which they came: those who came later have built upon what the first had taken, and keep their
- * instants. What that leaves unused leaks away. */
+/* Cancelled in order of arrival: later waits depend on the first reservation, and keep their times. What that leaves
+ * unused is lost. */
 static void what_later_ones_built_upon_stays(void)
 {
 	struct weir_table *const table = new_table(false);
@@ -259,7 +259,7 @@ static void what_later_ones_built_upon_stays(void)
 	weir_table_free(table);
 }
 
-/* What was forgiven meanwhile is not given back a second time. */
+/* A reservation that was forgiven meanwhile is not given back a second time. */
 static void a_wait_that_was_forgiven_gives_nothing_back(void)
 {
 	struct weir_table *const table = new_table(false);
@@ -278,7 +278,7 @@ static void a_wait_that_was_forgiven_gives_nothing_back(void)
 	weir_table_free(table);
 }
 
-/* A clock that is behind by less than half a minute does not take what is taken ahead for a new clock. */
+/* A clock that is less than half a minute behind does not take reservations for a new clock. */
 static void a_clock_a_little_behind_forgives_nothing(void)
 {
 	struct weir_table *const table = new_table(false);
@@ -296,7 +296,7 @@ static void a_clock_a_little_behind_forgives_nothing(void)
 	weir_table_free(table);
 }
 
-/* Nothing is taken ahead that is more than half a minute away, nor where there is no debt. */
+/* Nothing is reserved more than half a minute ahead, nor for limits without debt. */
 static void a_long_wait_takes_nothing_ahead(void)
 {
 	for (size_t i = 0; i < YEARS; i++) {
@@ -374,8 +374,8 @@ static void *race(void *racer_)
 	return NULL;
 }
 
-/* Waits of microseconds and of years are cancelled at every moment there is. If a wake-up were lost, one of years would
- * be left; if a cancelled one gave back what others have taken, the sum would tell. */
+/* Waits of microseconds and of years are cancelled at all moments. A lost wake-up would leave a wait of years; a
+ * cancelled wait that gave back others' tokens would change the sum. */
 static void no_wake_up_is_lost_in_races(void)
 {
 	static const char *const limits[] = { "1/3000day", "1/3us burst 1", "2/3000day fixed_window",
@@ -444,7 +444,7 @@ static void reservations_go_one_after_another(void)
 		weir_table_limit_stats(table, limit, &stats);
 		CHECK_EQ(stats.allowed, 4);
 		CHECK_EQ(stats.denied, 1);
-		/* What later ones were built upon is not given back, until they are. */
+		/* A reservation that later ones depend on is not given back until they are. */
 		copy = reservations[2];
 		CHECK_EQ(weir_table_cancel(table, limit, "key", 3, MADE_AT, &copy), 0);
 		CHECK_EQ(weir_table_cancel(table, limit, "key", 3, MADE_AT, &reservations[3]), 1);

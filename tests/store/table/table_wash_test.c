@@ -1,6 +1,5 @@
-/* table_wash_test.c: strangers cannot wash out a key that is throttled. In a table that is too small for them, in slots
- * or in the arena, somebody must give way; it is never a key that has used up its limit. Nor is what a key has used ever
- * forgotten for lack of arena. */
+/* table_wash_test.c: other keys cannot evict a throttled key. In a table that is too small, in slots or in the arena,
+ * some key must be evicted, but never one that has used up its limit. Usage is never forgotten for lack of arena. */
 /* Covers: src/store/table/table_arena.c */
 #include <signal.h>
 #include <stdlib.h>
@@ -36,7 +35,7 @@ static const char *const limits[] = {
 	"300000000/hour sliding_counter", /* more than fits a slot */
 };
 
-/* Of what the limit needs for so many keys: all, a part, next to nothing. */
+/* The part of the arena that the limit needs for this many keys: all, some, almost nothing. */
 static const double parts[] = { 1, 0.3, 0.05, 0 };
 
 enum kind { PRIVATE, SHARED, FILE_TABLE, KINDS_OF_TABLES };
@@ -68,7 +67,7 @@ static void remove_table(enum kind kind)
 		CHECK_EQ(unlink(name), 0);
 }
 
-/* What the victim is admitted that asks for all it can, again and again, while strangers ask twice each. */
+/* What a victim is allowed that takes all it can, repeatedly, while other keys send two requests each. */
 static uint64_t admitted_to_victim(struct weir_table *table, const struct weir_table_limit *limit, weir_ns *now)
 {
 	uint64_t admitted = 0;
@@ -110,7 +109,7 @@ static void strangers_wash_out_nobody(void)
 			}
 }
 
-/* The thread sanitizer makes swaps of 16 bytes atomic within a process only. */
+/* Under the thread sanitizer, swaps of 16 bytes are atomic within a process only. */
 #if !defined(__SANITIZE_THREAD__)
 
 /* --- kills ------------------------------------------------------------------------------------------------------- */
@@ -120,7 +119,7 @@ enum { KILLS = 400, HAMMERED = 3, WORKERS = 2 };
 static const char *const hammered_limits[] = { "3000/hour sliding_log", "3000/hour sliding_counter segments 60",
 					       "30000/hour sliding_counter", "3000/hour" };
 
-/* Asks for a few keys all the time, and for strangers, until it is killed. */
+/* Takes from a few keys all the time, and from new keys, until it is killed. */
 static void hammer(struct weir_table *table, const struct weir_table_limit *limit, _Atomic uint64_t *admitted,
 		   uint32_t seed)
 {
@@ -145,7 +144,7 @@ static pid_t start_hammer(struct weir_table *table, const struct weir_table_limi
 	return pid;
 }
 
-/* Whoever is killed takes what it had just been admitted with it. Nobody gets more than the limit. */
+/* A killed process loses what it was just allowed. No key gets more than the limit. */
 static void kills_admit_nobody_more(void)
 {
 	_Atomic uint64_t *const admitted = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

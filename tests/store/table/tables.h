@@ -1,16 +1,15 @@
-/* tables.h: tables, limits and chance for tests. What cannot be made ends the program: there is nothing then
- * to test. */
+/* tables.h: tables, limits and random numbers for tests. A table that cannot be made ends the program. */
 #ifndef WEIR_TESTS_STORE_TABLES_H
 #define WEIR_TESTS_STORE_TABLES_H
 
 #include "core/rows.h"
 #include "store/table/table.h"
 
-/* Around which the times of tests lie: in 2096, so that to the clock it is never past. */
+/* The times of tests lie around this: in 2096, so that they are in the future of the real clock. */
 #define MADE_AT S(4000000000)
 
-/* One limit of each kind and option that has a place in a table. They refill within seconds, so that a key owes much,
- * little and nothing within one run. */
+/* One limit of each kind and option that a table supports. They refill within seconds, so that a key has much, little
+ * and no usage within one run. */
 static const char *const of_each_kind[] = {
 	"10/s burst 5",
 	"7/min burst 3",
@@ -52,7 +51,7 @@ static inline struct weir_table *table_with(const struct weir_table_options *opt
 	return table;
 }
 
-/* Room for so many keys. Its secret is always the same, and so is where keys lie. */
+/* A table with room for this many keys. Its secret, and so the place of each key, is always the same. */
 static inline struct weir_table *table_for(uint64_t keys, weir_ns made_at)
 {
 	const struct weir_table_options options = { .size_bytes = weir_table_size(keys, 0), .made_at = made_at };
@@ -62,7 +61,7 @@ static inline struct weir_table *table_for(uint64_t keys, weir_ns made_at)
 	return table;
 }
 
-/* Room for so many keys, and an arena. */
+/* The same with an arena. */
 static inline struct weir_table *table_with_arena(uint64_t keys, size_t arena_bytes)
 {
 	const struct weir_table_options options = { .size_bytes = weir_table_size(keys, 0) + arena_bytes,
@@ -74,7 +73,7 @@ static inline struct weir_table *table_with_arena(uint64_t keys, size_t arena_by
 	return table;
 }
 
-/* Of its lines only four are used: 16 slots, which are the candidates of every key. */
+/* Only four of its lines are used: 16 slots, which are the candidates of every key. */
 static inline struct weir_table *tiny_table(void)
 {
 	struct weir_table *const table = table_for(0, MADE_AT);
@@ -83,7 +82,7 @@ static inline struct weir_table *tiny_table(void)
 	return table;
 }
 
-/* By its text, which is its name, too. */
+/* Adds a limit that is named by its text. */
 static inline const struct weir_table_limit *limit_in(struct weir_table *table, const char *text)
 {
 	const struct weir_table_limit *limit;
@@ -118,7 +117,7 @@ static inline struct weir__place place_of(struct weir_table *table, const struct
 	return place;
 }
 
-/* How many slots have the key's fingerprint, claims included: never more than one if nobody is at work. */
+/* How many slots have the key's fingerprint, including claims: at most one while no operation runs. */
 static inline unsigned slots_with(const struct weir_table *table, const struct weir_table_limit *limit, const void *key,
 				  size_t key_length)
 {
