@@ -28,9 +28,9 @@ WIDTH = 100
 GROUPS = [
     ("Decide", ["weir.h", "limiter.h", "table.h", "store.h"]),
     ("Policies and Redis", ["policy.h", "guard.h", "redis.h"]),
-    ("What goes in and comes out", ["limit.h", "verdict.h", "types.h", "clock.h"]),
+    ("Limits, verdicts and times", ["limit.h", "verdict.h", "types.h", "clock.h"]),
     ("Waiting", ["queue.h", "canceller.h"]),
-    ("The bare arithmetic", ["plan.h", "step.h"]),
+    ("The arithmetic alone", ["plan.h", "step.h"]),
 ]
 INTRO = """# C API
 

@@ -269,9 +269,9 @@ struct weir_store_stats {
 	uint64_t script_loads, failovers;
 	uint64_t damaged;                           /* keys in Redis that were reset because they were unreadable */
 	uint64_t deferred_keys;                     /* now: keys with charges still to be made in Redis */
-	uint64_t deferred_charged, deferred_excess; /* units charged later; units for which no room was left */
+	uint64_t deferred_charged, deferred_excess; /* units charged later; units beyond what was left */
 	uint64_t deferred_uncertain,
-		deferred_dropped; /* units sent without a reply; units that did not fit the memory */
+		deferred_dropped; /* units sent without a reply; units dropped because memory was full */
 	uint64_t latency_counts[WEIR_STORE_LATENCIES]; /* requests that Redis decided, by duration */
 	uint64_t latency_sum_us;
 	uint64_t keys_capacity, keys_live; /* of the table, now; live keys are estimated from a part of a large table */

@@ -13,8 +13,8 @@ extern "C" {
 /* Durations count from the `now` of the call, are rounded up to whole nanoseconds and saturate at 2^64-1. */
 struct weir_verdict {
 	bool allowed;        /* allowed and charged (peek: would be allowed) */
-	bool never;          /* denied, and no wait will help: the cost exceeds `limit`, the most there can be */
-	uint64_t limit;      /* the most there can be: burst of a bucket, count of a window */
+	bool never;          /* denied, and no wait will help: the cost exceeds `limit` */
+	uint64_t limit;      /* capacity: burst of a bucket, count of a window */
 	uint64_t remaining;  /* whole units left after the decision (peek: left now) */
 	uint64_t granted;    /* units charged: the cost, or less from an `upto` call; 0 if denied (peek: 0) */
 	weir_ns retry_after; /* denied: time until the same request would be allowed, absent other requests; else 0,

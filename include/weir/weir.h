@@ -11,7 +11,7 @@
  *     queue.h         items that wait, and leave at a constant rate
  *     canceller.h     ends waits
  *     types.h         times, the one list of errors, and the rules that hold for all functions
- *     plan.h, step.h  the bare arithmetic, for your own stores
+ *     plan.h, step.h  the arithmetic alone, for your own stores
  *
  * Each header is the manual of its functions. Link with `pkg-config --libs weir`. libweir needs only libc.
  *

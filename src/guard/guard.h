@@ -111,8 +111,7 @@ bool weir__guard_compare(struct weir_guard *guard, const struct weir_policy *nex
  * same names, and have decided nothing yet. Returns the number of all such plans. */
 uint32_t weir__guard_list_anew(struct weir_guard *guard, void (*tell)(void *context, const char *plan), void *context);
 
-/* --- changes of single limits: guard_changes.c
- * --------------------------------------------------------------------- */
+/* --- changes of single limits: guard_changes.c -------------------------------------------------------------------- */
 
 /* weir_guard_change_limit, which also records by whom and when. A change on all servers is made only if the policy in
  * force has this identity and no later change was made. A change on this server alone ignores the identity. Returns

@@ -13,10 +13,12 @@
 #define START UINT64_C(1790000000000000000)
 
 static _Atomic weir_ns time_now;
+static _Atomic uint64_t readings; /* of the clock: a thread that waits is in line before it reads the clock */
 
 static weir_ns injected_now(void *unused)
 {
 	(void)unused;
+	atomic_fetch_add(&readings, 1);
 	return atomic_load(&time_now);
 }
 
@@ -260,15 +262,18 @@ static void producers_wait_for_a_place_in_order(void)
 
 	CHECK_EQ(weir_queue_try_push(queue, &items[0], NULL), WEIR_OK);
 	for (size_t i = 0; i < 3; i++) {
+		const uint64_t before = atomic_load(&readings);
+
 		pushes[i] = (struct call){ .queue = queue, .item = &items[i + 1], .deadline = WEIR_NEVER };
 		start(&pushes[i]);
-		usleep(20000); /* most likely arrive in this order; any order must work */
+		while (atomic_load(&readings) == before)
+			usleep(100);
 	}
 	for (size_t i = 0; i < 4; i++) {
 		atomic_fetch_add(&time_now, MS(1));
 		while (weir_queue_try_pop(queue, &item, NULL) != WEIR_OK) /* until the next producer has pushed */
 			usleep(100);
-		CHECK(item >= (void *)&items[0] && item <= (void *)&items[3]);
+		CHECK(item == &items[i]);
 	}
 	for (size_t i = 0; i < 3; i++)
 		CHECK_EQ(result_of(&pushes[i]), WEIR_OK);

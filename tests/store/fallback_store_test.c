@@ -477,8 +477,7 @@ static void only_what_was_certainly_not_charged_is_charged_later(void)
 	unmake(&fixture);
 }
 
-/* --- the store's replies
- * ------------------------------------------------------------------------------------------- */
+/* --- the store's replies ------------------------------------------------------------------------------------------ */
 
 static void a_share_starts_from_what_the_store_said(void)
 {

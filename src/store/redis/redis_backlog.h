@@ -25,7 +25,7 @@ struct weir__redis_backlog_info {
 	uint64_t charged;   /* charged in Redis */
 	uint64_t excess;    /* more than was left in Redis */
 	uint64_t uncertain; /* sent, and no reply came; not sent again */
-	uint64_t dropped;   /* they did not fit the memory */
+	uint64_t dropped;   /* memory was full */
 };
 
 /* Charges on their way to Redis. Large: there is one per thread. */

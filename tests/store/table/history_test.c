@@ -358,8 +358,7 @@ static void all_may_be_forgotten_at_once(void)
 	CHECK_EQ(units_since(history.oldest.total, &history.newest), 4);
 }
 
-/* --- interference
- * -------------------------------------------------------------------------------------------------- */
+/* --- interference ------------------------------------------------------------------------------------------------- */
 
 static void who_was_outrun_changes_nothing(void)
 {
