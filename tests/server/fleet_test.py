@@ -232,7 +232,8 @@ def without_redis_only_this_server_can_be_changed():
         status, body = visit(one, "PUT", "/v1/limits/per-ip", {"limit": "5/1000day"})
         assert status == 503 and "here" in body["detail"].lower(), body
         assert limit(one) == "50/1000day"
-        assert any("limit_changed" in line and "result=ok" not in line for line in one.said().splitlines())
+        until(lambda: any("limit_changed" in line and "result=ok" not in line for line in one.said().splitlines()),
+              "the refusal is not in the log")
         assert one.client.ask("WEIR.CHANGE", "per-ip", "5/1000day", "HERE") == "OK" and limit(one) == "5/1000day"
 
 
