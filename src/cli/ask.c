@@ -32,45 +32,45 @@ static const struct question {
 	const char *name, *command, *operands, *does;
 	int least, most;
 	bool repeats, can_wait, has_attributes; /* operands are NAME=VALUE */
+	bool has_here;
 	int cost_at;                            /* index of the operand that may be granted in part, or -1 */
 	struct weir__ask_words words;
 	/* The commands that need more than one request have their own function. */
 	enum weir__manage_result (*run)(struct weir__link *link, bool is_json);
-	bool has_here;
 } questions[] = {
 	/* clang-format off */
-	{ "take", "WEIR.TAKE", "KEY LIMIT [COST]", "Takes from a limit at a server: allows and charges, or denies", 2, 3, false, true, false, -1,
-	  { "allowed", "denied", NULL, NULL }, NULL, false },
-	{ "upto", "WEIR.UPTO", "KEY LIMIT COST", "Takes what is available from a limit at a server, at most COST", 3, 3, false, false, false, 2,
-	  { "allowed", "denied", NULL, NULL }, NULL, false },
-	{ "peek", "WEIR.PEEK", "KEY LIMIT [COST]", "Shows what take would return, without charging", 2, 3, false, false, false, -1,
-	  { "would be allowed", "would be denied", NULL, NULL }, NULL, false },
-	{ "refund", "WEIR.REFUND", "KEY LIMIT N", "Refunds N units of a limit at a server, never above full", 3, 3, false, false, false, -1,
-	  { "refunded", "not refunded", NULL, NULL }, NULL, false },
-	{ "reset", "WEIR.RESET", "KEY LIMIT", "Resets a key at a server: nothing of its limit is used", 2, 2, false, false, false, -1,
-	  { NULL, NULL, "reset", "nothing to reset: the key was full" }, NULL, false },
-	{ "inspect", "WEIR.INSPECT", "KEY LIMIT", "Shows the state of a key at a server", 2, 2, false, false, false, -1,
-	  { NULL, NULL, NULL, NULL }, NULL, false },
-	{ "all", "WEIR.ALL", "KEY LIMIT COST", "Takes from several limits at a server, all or none", 3, 3, true, false, false, -1,
-	  { "allowed", "denied", NULL, NULL }, NULL, false },
-	{ "hold", "WEIR.HOLD", "ID KEY LIMIT COST TTL_MS", "Takes an estimated cost at a server, to be settled later", 5, 5, false, false, false, -1,
-	  { "allowed", "denied", NULL, NULL }, NULL, false },
+	{ "take", "WEIR.TAKE", "KEY LIMIT [COST]", "Takes from a limit at a server: allows and charges, or denies", 2, 3, false, true, false, false, -1,
+	  { "allowed", "denied", NULL, NULL }, NULL },
+	{ "upto", "WEIR.UPTO", "KEY LIMIT COST", "Takes what is available from a limit at a server, at most COST", 3, 3, false, false, false, false, 2,
+	  { "allowed", "denied", NULL, NULL }, NULL },
+	{ "peek", "WEIR.PEEK", "KEY LIMIT [COST]", "Shows what take would return, without charging", 2, 3, false, false, false, false, -1,
+	  { "would be allowed", "would be denied", NULL, NULL }, NULL },
+	{ "refund", "WEIR.REFUND", "KEY LIMIT N", "Refunds N units of a limit at a server, never above full", 3, 3, false, false, false, false, -1,
+	  { "refunded", "not refunded", NULL, NULL }, NULL },
+	{ "reset", "WEIR.RESET", "KEY LIMIT", "Resets a key at a server: nothing of its limit is used", 2, 2, false, false, false, false, -1,
+	  { NULL, NULL, "reset", "nothing to reset: the key was full" }, NULL },
+	{ "inspect", "WEIR.INSPECT", "KEY LIMIT", "Shows the state of a key at a server", 2, 2, false, false, false, false, -1,
+	  { NULL, NULL, NULL, NULL }, NULL },
+	{ "all", "WEIR.ALL", "KEY LIMIT COST", "Takes from several limits at a server, all or none", 3, 3, true, false, false, false, -1,
+	  { "allowed", "denied", NULL, NULL }, NULL },
+	{ "hold", "WEIR.HOLD", "ID KEY LIMIT COST TTL_MS", "Takes an estimated cost at a server, to be settled later", 5, 5, false, false, false, false, -1,
+	  { "allowed", "denied", NULL, NULL }, NULL },
 	{ "settle", "WEIR.SETTLE", "ID ACTUAL", "Settles a hold at a server: charges or refunds the difference", 2, 2, false, false, false,
-	  -1, { NULL, NULL, NULL, NULL }, NULL, false },
-	{ "release", "WEIR.RELEASE", "ID", "Releases a hold at a server: refunds all of it", 1, 1, false, false, false, -1,
-	  { NULL, NULL, NULL, NULL }, NULL, false },
+	  false, -1, { NULL, NULL, NULL, NULL }, NULL },
+	{ "release", "WEIR.RELEASE", "ID", "Releases a hold at a server: refunds all of it", 1, 1, false, false, false, false, -1,
+	  { NULL, NULL, NULL, NULL }, NULL },
 	{ "check", "WEIR.CHECK", "ATTRIBUTE=VALUE", "Decides by all limits of a server's policy that apply to a request", 1, 1, true, true, true,
-	  -1, { "allowed", "denied", NULL, NULL }, NULL, false },
-	{ "ping", "PING", "", "Shows whether a server replies", 0, 0, false, false, false, -1, { NULL, NULL, NULL, NULL }, NULL, false },
+	  false, -1, { "allowed", "denied", NULL, NULL }, NULL },
+	{ "ping", "PING", "", "Shows whether a server replies", 0, 0, false, false, false, false, -1, { NULL, NULL, NULL, NULL }, NULL },
 	{ "info", "INFO", "[SECTION]", "Shows the state of a server. Sections: server, clients, decisions, table, policy, store, observing", 0, 1, false, false,
-	  false, -1, { NULL, NULL, NULL, NULL }, NULL, false },
+	  false, false, -1, { NULL, NULL, NULL, NULL }, NULL },
 	{ "change", "WEIR.CHANGE", "NAME LIMIT", "Changes one limit of a server's policy until the policy changes; needs role operate", 2, 2,
-	  false, false, false, -1, { NULL, NULL, NULL, NULL }, NULL, true },
-	{ "limits", "WEIR.LIMITS", "", "Shows the limits of a server's policy, as they are now", 0, 0, false, false, false, -1,
-	  { NULL, NULL, NULL, NULL }, weir__manage_limits, false },
+	  false, false, false, true, -1, { NULL, NULL, NULL, NULL }, NULL },
+	{ "limits", "WEIR.LIMITS", "", "Shows the limits of a server's policy, as they are now", 0, 0, false, false, false, false, -1,
+	  { NULL, NULL, NULL, NULL }, weir__manage_limits },
 	{ "reload", "WEIR.RELOAD", "",
 	  "Reloads policy and users of a server, and waits until the policy is in force or has errors; needs role admin", 0, 0, false, false,
-	  false, -1, { NULL, NULL, NULL, NULL }, weir__manage_reload, false },
+	  false, false, -1, { NULL, NULL, NULL, NULL }, weir__manage_reload },
 	/* clang-format on */
 };
 

@@ -42,6 +42,7 @@ static void put_user(const struct weir__users *users, size_t number)
 {
 	const struct weir__user *const user = &users->at[number];
 
+	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): after grow, users has the new arrays */
 	put(users, users->by_name, user->name, strlen(user->name), number);
 	if (user->has_token)
 		put(users, users->by_token, user->token_digest, sizeof(user->token_digest), number);
@@ -208,29 +209,29 @@ bool weir__users_is_same(const struct weir__user *a, const struct weir__user *b)
 static const struct {
 	enum weir__role role;
 	const char *word;
-} roles[] = { { WEIR__ROLE_DECIDE, "decide" },
-	      { WEIR__ROLE_OPERATE, "operate" },
-	      { WEIR__ROLE_READ, "read" },
-	      { WEIR__ROLE_ADMIN, "admin" } };
+} known_roles[] = { { WEIR__ROLE_DECIDE, "decide" },
+		    { WEIR__ROLE_OPERATE, "operate" },
+		    { WEIR__ROLE_READ, "read" },
+		    { WEIR__ROLE_ADMIN, "admin" } };
 
-enum { ROLES = sizeof(roles) / sizeof(roles[0]) };
+enum { ROLES = sizeof(known_roles) / sizeof(known_roles[0]) };
 
 unsigned weir__role_of(const char *word, size_t length)
 {
 	for (size_t i = 0; i < ROLES; i++)
-		if (strlen(roles[i].word) == length && memcmp(roles[i].word, word, length) == 0)
-			return roles[i].role;
+		if (strlen(known_roles[i].word) == length && memcmp(known_roles[i].word, word, length) == 0)
+			return known_roles[i].role;
 	return 0;
 }
 
-size_t weir__roles_write(unsigned set, const char *between, char ret_text[WEIR__ROLES_TEXT])
+size_t weir__roles_write(unsigned roles, const char *between, char ret_text[WEIR__ROLES_TEXT])
 {
 	size_t length = 0;
 
 	ret_text[0] = '\0';
 	for (size_t i = 0; i < ROLES; i++)
-		if (set & roles[i].role)
+		if (roles & known_roles[i].role)
 			length += (size_t)snprintf(ret_text + length, WEIR__ROLES_TEXT - length, "%s%s",
-						   length ? between : "", roles[i].word);
+						   length ? between : "", known_roles[i].word);
 	return length;
 }

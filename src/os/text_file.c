@@ -138,7 +138,7 @@ const char *weir__text_file_error(int error)
 int weir__text_file_read(const char *path, size_t most, char **ret_text, size_t *ret_length)
 {
 	struct reading reading = { .size = ROOM_LEAST };
-	struct stat status;
+	struct stat status = { 0 };
 	int file = -1, error = open_regular(path, &file, &status);
 
 	if (error != 0)

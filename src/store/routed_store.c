@@ -92,7 +92,7 @@ static struct split *new_split(struct routed *routed, uint32_t n)
 		return NULL;
 	split->routed = routed;
 	split->room = room;
-	split->claims = malloc(2 * room * sizeof(*split->claims));
+	split->claims = malloc(2 * (size_t)room * sizeof(*split->claims));
 	split->verdicts = malloc(room * sizeof(*split->verdicts));
 	if (split->claims && split->verdicts)
 		return split;
@@ -398,6 +398,7 @@ static bool decide_each(struct routed *routed, struct weir__store_request *whole
 	if (here.outcome == WEIR__STORE_STALE)
 		return false;
 	for (uint32_t i = 0; i < here.n; i++)
+		/* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.ArraySubscript): set above, up to here.n */
 		whole->verdicts[of[i]] = verdicts[i];
 	whole->n_current = whole->epoch_check && here.n_current < here.n ? of[here.n_current] : whole->n;
 	return true;
