@@ -1,6 +1,7 @@
 /* mapping_guard_test.c: a file that is truncated while its mapping is in use. */
 #include "os/mapping_guard.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -9,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "check.h"
 #include "os/memory.h"
@@ -24,6 +26,18 @@ struct mapping {
 	struct weir__mapping_guard *guard;
 };
 
+/* The file has room on disk before it is touched, as a table has: otherwise a file system without room for a moment raises
+ * SIGBUS. */
+static void reserve(int file)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	int error;
+
+	for (int tries = 0; (error = weir__memory_set_aside(file, size)) == ENOSPC && tries < 5000; tries++)
+		nanosleep(&pause, NULL);
+	CHECK_EQ(error, 0);
+}
+
 /* A file whose pages begin with their number, from 1 on. */
 static struct mapping map_file(void)
 {
@@ -31,7 +45,7 @@ static struct mapping map_file(void)
 	struct mapping mapping = { NULL, NULL };
 	void *memory;
 
-	CHECK_EQ(ftruncate(file, (off_t)size), 0);
+	reserve(file);
 	CHECK_EQ(weir__memory_map(file, size, &memory), 0);
 	close(file);
 	mapping.at = memory;
