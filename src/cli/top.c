@@ -35,7 +35,7 @@ static struct top {
 static int help(void)
 {
 	printf("usage: weir top [OPTION...]\n\n"
-	       "Shows the current traffic of a server (weir serve): rates, rejections and what is left of each limit,\n"
+	       "Shows the current traffic of a server (weir serve): rates, denials and what is left of each limit,\n"
 	       "and the top keys. Press ? for the keyboard commands.\n\n"
 	       "  --at WHERE            HOST:PORT, or the path of a socket (with a slash). Default: WEIR_AT from\n"
 	       "                        the environment, or else " WEIR__LINK_HERE "\n"
