@@ -20,6 +20,7 @@ enum {
 };
 
 struct weir__auth_limit;
+struct weir__certificates;
 struct weir__client;
 struct weir__denial_body;
 struct weir__key_count_cache;
@@ -51,6 +52,7 @@ struct weir__context {
 	struct weir__waiting *waiting;           /* this worker's own; NULL after init: no room for waits */
 	struct weir__denial_body *denial_body;   /* shared by all workers; NULL after init: denials are JSON */
 	struct weir__policy_loader *loader;      /* shared by all workers; NULL after init: no policy */
+	struct weir__certificates *certificates; /* shared by all workers; NULL after init: no TLS */
 	struct weir__user_reload *user_reload;   /* shared by all workers; NULL after init: the users never change */
 	struct weir_guard *guard;                /* decides by the loader's policy; NULL after init: no policy */
 	struct weir__shared_changes *changes;    /* shared by all workers; NULL after init: limits change here only */

@@ -28,6 +28,7 @@
 #include "server/accept_balancer.h"
 #include "server/address_counts.h"
 #include "server/arena_plan.h"
+#include "server/certificates.h"
 #include "server/denial_body.h"
 #include "server/handover.h"
 #include "server/listeners.h"
@@ -64,7 +65,8 @@ struct server {
 	struct weir__accept_balancer *balancer;
 	struct weir__address_counts *address_counts; /* NULL: an address may have any number of connections */
 	struct weir__user_reload *user_reload;
-	struct weir__denial_body *denial_body; /* NULL: none */
+	struct weir__denial_body *denial_body;   /* NULL: none */
+	struct weir__certificates *certificates; /* NULL: no listener has TLS */
 	struct weir__counters_set *counters_set;
 	struct weir__limit_stats_set *stats_set; /* NULL: no statistics */
 	struct weir__tracer_set *tracers;        /* NULL: no tracing, no rejection log */
@@ -350,9 +352,12 @@ static int check_reach(struct weir__settings *settings)
 	for (enum weir__service service = 0; service < WEIR__SERVICES && settings->users.n == 0; service++) {
 		const struct weir__setting_list *const list = list_of(settings, service);
 
-		for (size_t i = 0; i < list->n && needs_users(service); i++)
-			if (!weir__net_is_local(list->at[i]))
+		for (size_t i = 0; i < list->n && needs_users(service); i++) {
+			bool is_tls;
+
+			if (!weir__net_is_local(weir__listeners_where(list->at[i], &is_tls)))
 				result = refuse_reach(settings, service, i);
+		}
 	}
 	return result;
 }
@@ -456,6 +461,7 @@ static int start_worker(struct server *server, uint32_t number)
 						.stall_ns = settings->stall_ns,
 						.late_ns = settings->header_time_ns,
 						.auth_limit = server->auth_limit,
+						.certificates = server->certificates,
 						.holds = server->holds,
 						.loader = server->loader,
 						.denial_body = server->denial_body,
@@ -489,6 +495,24 @@ static int make_denial_body(struct server *server)
 		return DONE;
 	weir__settings_error(settings, weir__settings_place(settings, "denial_body"), "denial_body", "%s", why.text);
 	return CALLED_WRONGLY;
+}
+
+static int make_certificates(struct server *server)
+{
+	if (server->settings->tls_cert[0] == '\0')
+		return DONE;
+	server->certificates = weir__certificates_new(server->settings, NULL);
+	return server->certificates ? DONE : CALLED_WRONGLY;
+}
+
+static int start_certificates(struct server *server)
+{
+	const int error = server->certificates ? weir__certificates_start(server->certificates) : 0;
+
+	if (error == 0)
+		return DONE;
+	fprintf(stderr, "weir serve: no thread to watch certificates: %s\n", strerror(error));
+	return FAILED;
 }
 
 static int make_user_reload(struct server *server)
@@ -560,6 +584,8 @@ static int start(struct server *server)
 	}
 	if (error == DONE)
 		error = start_user_reload(server);
+	if (error == DONE)
+		error = start_certificates(server);
 	if (error == DONE && server->parent < 0 && !weir__pid_file_begin(server->settings))
 		error = FAILED;
 	return error;
@@ -715,6 +741,7 @@ static void reload(struct server *server)
 {
 	audit(server, "reload_asked", 0);
 	weir__user_reload_reload(server->user_reload);
+	weir__certificates_reload(server->certificates);
 	if (server->loader)
 		(void)weir__policy_loader_reload(server->loader);
 }
@@ -794,6 +821,7 @@ static void end(struct server *server)
 	limit_end(server, THREADS_LEAST_MS);
 	weir__user_reload_free(server->user_reload);
 	weir__denial_body_free(server->denial_body);
+	weir__certificates_free(server->certificates);
 	weir__accept_balancer_free(server->balancer);
 	weir__address_counts_free(server->address_counts);
 	weir__counters_set_free(server->counters_set);
@@ -826,10 +854,11 @@ static int start_log(struct server *server)
 
 static int run(struct server *server)
 {
-	static int (*const steps[])(struct server *) = { start_log,        read_policy,      size_arena,
-							 open_table,       start_policy,     start_store,
-							 start_changes,    make_auth_limit,  make_holds,
-							 make_denial_body, make_user_reload, start };
+	static int (*const steps[])(struct server *) = {
+		start_log,     read_policy,     size_arena, open_table,       start_policy,      start_store,
+		start_changes, make_auth_limit, make_holds, make_denial_body, make_certificates, make_user_reload,
+		start
+	};
 	sigset_t signals;
 	int error;
 

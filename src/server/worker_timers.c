@@ -56,7 +56,8 @@ static void end_late(struct weir__worker *worker)
 		}
 		if (!late->is_finished) {
 			weir__worker_count_closed(worker, WEIR__CLOSED_LATE);
-			late->protocol->refuse_late(worker, late);
+			if (!late->is_shaking)
+				late->protocol->refuse_late(worker, late);
 		}
 		weir__worker_close(worker, late);
 	}
