@@ -40,7 +40,7 @@ struct column {
 static const struct column wide_columns[WEIR__TOP_COLUMNS] = {
 	[WEIR__TOP_NAME] = { "LIMIT", NAME_LEAST },  [WEIR__TOP_MODE] = { "MODE", 7 },
 	[WEIR__TOP_ALGORITHM] = { "ALGORITHM", 13 }, [WEIR__TOP_ALLOWED] = { "ALLOWED/s", 9 },
-	[WEIR__TOP_REJECTED] = { "DENIED/s", 10 }, [WEIR__TOP_SHARE] = { "DEN%", 5 },
+	[WEIR__TOP_REJECTED] = { "DENIED/s", 10 },   [WEIR__TOP_SHARE] = { "DEN%", 5 },
 	[WEIR__TOP_DELAYED] = { "DELAYED/s", 9 },    [WEIR__TOP_FILL] = { "LEFT", 10 },
 	[WEIR__TOP_MINUTE] = { "MINUTE", 10 },
 };
