@@ -194,6 +194,13 @@ def refused(one, reason, connect):
     return wait_until(lambda: [line for line in one.said().splitlines() if f"({reason})" in line], one.said)[0]
 
 
+def truncated(one):
+    client = one.plain()
+    client.sendall(b"\x16\x03\x01\x02\x00\x01\x00")
+    client.shutdown(socket.SHUT_WR)
+    return client
+
+
 def clients_are_refused():
     with tempfile.TemporaryDirectory(prefix="weir-tls-other-") as folder, \
             server(start=["--workers", "1"]) as first:
@@ -207,10 +214,7 @@ def clients_are_refused():
         time.sleep(1.1)
         refused(first, "rejected_by_client", lambda: first.connect(context=other.context()))
         time.sleep(1.1)
-        cut = first.plain()
-        cut.sendall(b"\x16\x03\x01\x02\x00\x01\x00")
-        cut.shutdown(socket.SHUT_WR)
-        refused(first, "closed", lambda: cut)
+        refused(first, "closed", lambda: truncated(first))
         context = first.ca.context()
         context.set_alpn_protocols(["h2", "http/1.1"])
         time.sleep(1.1)
@@ -376,6 +380,107 @@ def the_expiry_is_a_metric():
         assert one.metric(name.replace("server", "client_ca")) is None
 
 
+# --- users by certificate
+
+WEB, OPS = "spiffe://example.org/web", "ops.example.org"
+CONFIG = f"""users:
+  web: {{certificate: "{WEB}", token: web-token}}
+  ops: {{certificate: {OPS}, roles: [operate, read]}}
+  old: {{password: old}}
+limits:
+  - name: each-peer
+    key: [peer]
+    limit: 3/1000day fixed_window
+"""
+
+
+@contextlib.contextmanager
+def mutual(*options):
+    with tempfile.TemporaryDirectory(prefix="weir-tls-") as folder:
+        one = Server(folder, *options, config=CONFIG)
+        one.options += ["--tls-client-ca", one.ca.pem]
+        one.web = one.ca.context(one.ca.sign("web", f"DNS:elsewhere.example,URI:{WEB}"))
+        one.ops = one.ca.context(one.ca.sign("ops", f"DNS:{OPS}"))
+        one.other = one.ca.context(one.ca.sign("other", "DNS:other.example"))
+        one.start()
+        try:
+            yield one
+        finally:
+            one.close()
+
+
+def ask(client, *words):
+    client.sendall(bulks(*words))
+    return client.recv(65536).decode()
+
+
+def certificates_are_users():
+    with mutual() as one:
+        with one.connect(context=one.web) as client:
+            assert ask(client, "ACL", "WHOAMI") == "$3\r\nweb\r\n"
+            assert ask(client, "WEIR.RESET", "a", "@each-peer").startswith("-NOPERM")
+            assert ask(client, "AUTH", "old", "old") == "+OK\r\n"
+            assert ask(client, "ACL", "WHOAMI") == "$3\r\nold\r\n"
+            assert ask(client, "RESET") == "+RESET\r\n"
+            assert ask(client, "ACL", "WHOAMI") == "$3\r\nweb\r\n"
+        with one.connect(context=one.ops) as client:
+            assert ask(client, "WEIR.RESET", "a", "@each-peer").startswith(":")
+        with one.connect(context=one.other) as client:
+            assert ask(client, "PING").startswith("-NOAUTH")
+            assert ask(client, "AUTH", "old", "old") == "+OK\r\n"
+        assert one.get("/metrics", context=one.ops)[0] == 200
+        assert one.get("/metrics", context=one.web)[0] == 403
+        assert one.get("/v1/check?user=a", context=one.other)[0] == 401
+        token = "Authorization: Bearer {}\r\n"
+        assert one.get("/v1/check?user=a", context=one.other, headers=token.format("web-token"))[0] == 200
+        assert one.get("/v1/check?user=a", context=one.ops, headers=token.format("wrong"))[0] == 401
+        page = "Host: evil.example.com\r\n"
+        with one.connect("tls HTTP", one.web) as client:  # a browser would send the certificate for any page
+            client.sendall(f"GET /v1/check?user=a HTTP/1.1\r\n{page}\r\n".encode())
+            assert b" 403 " in client.recv(65536)
+
+
+def certificates_are_the_attribute_peer():
+    with mutual() as one:
+        with one.connect(context=one.web) as client:
+            # What the client says about itself does not count.
+            assert [ask(client, "WEIR.CHECK", "peer", f"p{i}").split("\r\n")[1] for i in range(4)] == [":1"] * 3 + [":0"]
+        assert one.get("/v1/check?user=a", context=one.web)[0] == 429
+        assert one.get("/v1/check?user=a&wait=1ms", context=one.web)[0] == 429
+        with one.connect(context=one.other) as client:
+            assert ask(client, "AUTH", "old", "old") == "+OK\r\n"
+            assert ask(client, "WEIR.CHECK", "user", "a").split("\r\n")[1] == ":1"
+        with one.plain("RESP") as client:  # without TLS it is an attribute as any other
+            assert ask(client, "AUTH", "old", "old") == "+OK\r\n"
+            assert ask(client, "WEIR.CHECK", "peer", WEB).split("\r\n")[1] == ":0"
+
+
+def users_of_certificates_change():
+    with mutual() as one:
+        web, ops = one.connect(context=one.web), one.connect(context=one.ops)
+        other = one.connect(context=one.other)
+        for client in web, ops:
+            expect(client, bulks("PING"), PONG)
+        with open(one.config + ".new", "w", encoding="utf-8") as file:
+            file.write(CONFIG.replace(OPS, "other.example"))
+        os.rename(one.config + ".new", one.config)
+        wait_until(lambda: "users changed" in one.said(), one.said)
+        assert receive(ops, 1) == b""  # closed: its certificate is no user any more
+        expect(web, bulks("PING"), PONG)
+        wait_until(lambda: ask(other, "ACL", "WHOAMI") == "$3\r\nops\r\n", one.said)
+        for client in web, ops, other:
+            client.close()
+
+
+def clients_may_have_no_certificate():
+    with mutual("--tls-client-auth", "optional") as one:
+        with one.connect() as client:
+            assert ask(client, "PING").startswith("-NOAUTH")
+            assert ask(client, "AUTH", "old", "old") == "+OK\r\n"
+        with one.connect(context=one.web) as client:
+            assert ask(client, "ACL", "WHOAMI") == "$3\r\nweb\r\n"
+
+
 # --- sessions
 
 
@@ -435,6 +540,10 @@ TESTS = [
     ("Kubernetes swaps links", kubernetes_swaps_links),
     ("a wrong pair changes nothing", a_wrong_pair_changes_nothing),
     ("the expiry is a metric", the_expiry_is_a_metric),
+    ("certificates are users", certificates_are_users),
+    ("certificates are the attribute peer", certificates_are_the_attribute_peer),
+    ("users of certificates change", users_of_certificates_change),
+    ("clients may have no certificate", clients_may_have_no_certificate),
     ("sessions are resumed by all workers", sessions_are_resumed_by_all_workers),
     ("wrong settings are told", wrong_settings_are_told),
 ]
