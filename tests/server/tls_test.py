@@ -5,9 +5,11 @@
 # Covers: src/os/tls_server.c, src/server/worker_tls.c, src/server/certificates.c, src/server/output.c
 
 import contextlib
+import ctypes
 import os
 import re
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -502,6 +504,37 @@ def sessions_are_resumed_by_all_workers():
             assert client.session_reused and client.version() == "TLSv1.3"
 
 
+def an_upgrade_keeps_sessions_and_connections():
+    # Orphans become children of this program, which can then wait for the next server.
+    assert ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
+    with tempfile.TemporaryDirectory(prefix="weir-tls-") as folder:
+        one = Server(folder, "--drain", "60s", "--pid-file", os.path.join(folder, "pid"))
+        one.start()
+        context = one.ca.context()
+        with one.connect(context=context) as client:
+            expect(client, bulks("PING"), PONG)
+            session = client.session
+        old = one.connect()
+        expect(old, bulks("PING"), PONG)
+        one.process.send_signal(signal.SIGUSR2)
+        wait_until(lambda: "serves now" in one.said(), one.said)
+        expect(old, bulks("PING"), PONG)
+        for _ in range(5):
+            with one.connect(context=context, session=session) as client:
+                expect(client, bulks("PING"), PONG)
+                assert client.session_reused
+        old.close()
+        assert one.process.wait(TIMEOUT_S) == 0
+        one.process.stdout.close()
+        one.process = None
+        assert one.get("/healthz")[0] == 200
+        with open(os.path.join(folder, "pid"), encoding="ascii") as file:
+            next_process = int(file.read())
+        os.kill(next_process, signal.SIGTERM)
+        assert os.waitpid(next_process, 0)[1] == 0, one.said()
+        one.close()
+
+
 # --- settings
 
 
@@ -545,6 +578,7 @@ TESTS = [
     ("users of certificates change", users_of_certificates_change),
     ("clients may have no certificate", clients_may_have_no_certificate),
     ("sessions are resumed by all workers", sessions_are_resumed_by_all_workers),
+    ("an upgrade keeps sessions and connections", an_upgrade_keeps_sessions_and_connections),
     ("wrong settings are told", wrong_settings_are_told),
 ]
 
