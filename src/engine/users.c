@@ -225,8 +225,8 @@ const struct weir__user *weir__users_by_certificate(const struct weir__users *us
 bool weir__users_is_same(const struct weir__user *a, const struct weir__user *b)
 {
 	return strcmp(a->name, b->name) == 0 && a->roles == b->roles && strcmp(a->key_prefix, b->key_prefix) == 0 &&
-	       strcmp(a->certificate, b->certificate) == 0 && a->has_password == b->has_password && a->has_token == b->has_token &&
-	       memcmp(a->digest, b->digest, sizeof(a->digest)) == 0 &&
+	       strcmp(a->certificate, b->certificate) == 0 && a->has_password == b->has_password &&
+	       a->has_token == b->has_token && memcmp(a->digest, b->digest, sizeof(a->digest)) == 0 &&
 	       memcmp(a->token_digest, b->token_digest, sizeof(a->token_digest)) == 0;
 }
 

@@ -620,8 +620,9 @@ static void begin_handover(struct server *server)
 		server->is_handing = server->options->argv &&
 				     weir__handover_begin(&server->handover, server->options->argv, &server->listeners,
 							  server->parent,
-							  server->certificates ? weir__certificates_tickets(server->certificates) :
-										 NULL,
+							  server->certificates ?
+								  weir__certificates_tickets(server->certificates) :
+								  NULL,
 							  weir__log_stream(server->log, WEIR__LOG_ERROR));
 }
 

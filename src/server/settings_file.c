@@ -54,8 +54,9 @@ enum { SHOWN = 40 };
 
 enum user_key { PASSWORD, PASSWORD_FILE, SHA256, TOKEN, TOKEN_SHA256, ROLES, ROLE, KEY_PREFIX, CERTIFICATE, USER_KEYS };
 
-static const char *const user_keys[USER_KEYS] = { "password",     "password_file", "sha256", "token",
-						  "token_sha256", "roles",         "role",   "key_prefix", "certificate" };
+static const char *const user_keys[USER_KEYS] = { "password", "password_file", "sha256",
+						  "token",    "token_sha256",  "roles",
+						  "role",     "key_prefix",    "certificate" };
 
 /* How many of these keys a user has so far. */
 struct secrets {

@@ -2,7 +2,7 @@
 """weir serve with TLS: RESP, HTTP and metrics, certificates that change, clients that are refused.
 
     tls_test.py WEIR"""
-# Covers: src/os/tls_server.c, src/server/worker_tls.c, src/server/certificates.c, src/server/output.c
+# Covers: src/os/tls_server.c, src/server/worker_tls.c, src/server/certificates.c, src/server/output.c, src/cli/stream.c
 
 import contextlib
 import ctypes
@@ -282,6 +282,42 @@ def half_handshakes_are_bounded():
         assert len(lines) <= 2 * (took + 2), (took, lines)
         assert after - before < 64 * 1024, (before, after)
         return f"{n} half handshakes: {after - before} KiB, {len(lines)} log lines in {took:.1f} s"
+
+
+# --- clients
+
+
+def called(*words, **environment):
+    done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, stdin=subprocess.DEVNULL,
+                          env={**os.environ, **environment})
+    return done.returncode, (done.stdout + done.stderr).strip()
+
+
+def programs_are_clients():
+    with mutual() as one:
+        pair = one.ca.sign("client", f"URI:{WEB}")
+        files = ["--cacert", one.ca.pem, "--cert", pair[0], "--key", pair[1]]
+        at = f"tls://localhost:{one.at['tls RESP']}"
+        assert called(WEIR, "ping", "--at", at, *files) == (0, "PONG")
+        assert called(WEIR, "ping", "--at", at.replace("tls", "rediss"), WEIR_CACERT=one.ca.pem, WEIR_CERT=pair[0],
+                      WEIR_KEY=pair[1]) == (0, "PONG")
+        assert called(WEIR, "take", "a", "5/min", "--at", at, *files)[1].startswith("allowed, 4 of 5 left")
+        status, said = called(WEIR, "bench", "resp", "--seconds", "1", "--pipeline", "100", "--at", at, *files)
+        assert status == 0 and "errors             0 of" in said, said
+        status, said = called(WEIR, "top", "--once", "--at", at, *files)
+        assert status == 3 and "NOPERM" in said, said
+        status, said = called(WEIR, "ping", "--at", at, "--cacert", one.ca.pem)
+        assert status == 3 and "certificate required" in said, said
+        status, said = called(WEIR, "ping", "--at", at)
+        assert status == 3 and "certificate not trusted for localhost" in said, said
+        status, said = called(WEIR, "ping", "--at", at, "--cacert", "/no/such/file")
+        assert status == 2 and "the CA file /no/such/file: No such file" in said, said
+        status, said = called(WEIR, "ping", "--at", "tls://./socket", *files)
+        assert status == 2 and "invalid address" in said, said
+        if shutil.which("redis-cli"):
+            assert called("redis-cli", "-p", str(one.at["tls RESP"]), "--tls", *files, "PING") == (0, "PONG")
+        if shutil.which("curl"):
+            assert called("curl", "-s", *files, f"https://localhost:{one.at['tls HTTP']}/v1/check?user=a")[0] == 0
 
 
 # --- certificates that change
@@ -569,6 +605,7 @@ TESTS = [
     ("shutdown completes replies", shutdown_completes_replies),
     ("clients are refused", clients_are_refused),
     ("half handshakes are bounded", half_handshakes_are_bounded),
+    ("programs are clients", programs_are_clients),
     ("certificates are replaced under load", certificates_are_replaced_under_load),
     ("Kubernetes swaps links", kubernetes_swaps_links),
     ("a wrong pair changes nothing", a_wrong_pair_changes_nothing),
