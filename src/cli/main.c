@@ -14,7 +14,7 @@ static const struct weir__command commands[] = {
 	{ "serve", weir__serve, "starts the server, for clients over RESP and HTTP" },
 	{ "table", weir__table, "inspects shared tables and files while they are in use" },
 	{ "top", weir__top, "shows a live view of a server: rates, rejections and top keys of its limits" },
-	{ "tune", weir__tune, "proposes a queue for an inflow, an outflow and a longest wait" },
+	{ "tune", weir__tune, "proposes the rate and burst of a limit, from a log and a wish" },
 	{ "take", weir__ask, "takes from a limit at the server: allows and charges, or denies" },
 	{ "upto", weir__ask, "takes what is available at the server, up to a cost" },
 	{ "peek", weir__ask, "shows what take would return, without charging" },

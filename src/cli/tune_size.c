@@ -247,5 +247,5 @@ int weir__tune_size(const struct weir__sizing_wish *wish, bool is_json)
 		print_json(&report);
 	else
 		print_text(&report);
-	return report.sizing.is_too_long ? WEIR__TUNE_FAILED : WEIR__TUNE_DONE;
+	return report.sizing.is_too_long ? WEIR__TUNE_MISSED : WEIR__TUNE_DONE;
 }
