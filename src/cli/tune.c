@@ -32,9 +32,8 @@ static const char tune_help[] =
 	"  --write FILE      write the proposal to FILE, as a policy in shadow mode\n"
 	"  --memory SIZE     memory for requests, 16MB to 64GB. Default: 512MB, for 16 million requests. If\n"
 	"                    they need more, tune uses a sample of clients, and says so\n"
-	"  --format FORMAT   combined, common, nginx, caddy, envoy, traefik, json, csv, or a format string.\n"
-	"                    Default: detected\n"
-	"  --map TO=FROM     use the field FROM of the log as TO. May be repeated\n"
+	"  --format FORMAT   the format of the log, as for weir replay. Default: detected\n"
+	"  --map TO=FROM     use the field FROM of the log as TO, as for weir replay. May be repeated\n"
 	"  --tz OFFSET       the offset of times without one, such as +0200. Default: UTC\n"
 	"  --reorder TIME    sort lines by arrival within this time, at most 1hour. Default: 10s\n"
 	"\n"
@@ -48,9 +47,9 @@ static const char tune_help[] =
 	"  --json            output for programs: durations in ns\n"
 	"  --help            show this\n"
 	"\n"
-	"Exit status: 0 done; 1 the replay misses the wish in the part that was used to choose, or the inflow\n"
-	"lasts too long for this wait and outflow; 2 wrong usage; 3 a log or the policy cannot be read, no\n"
-	"limit keeps the wish, or standard output could not be written.\n";
+	"Exit status: 0 done; 1 a log or the policy cannot be read, or no limit keeps the wish; 2 wrong usage;\n"
+	"4 the replay misses the wish in the part that was used to choose, or the inflow lasts too long for\n"
+	"this wait and outflow.\n";
 
 #define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)

@@ -11,7 +11,8 @@
 #include "replay/tune_check.h"
 #include "replay/tuning.h"
 
-enum { WEIR__TUNE_DONE = 0, WEIR__TUNE_MISSED = 1, WEIR__TUNE_WRONG_USAGE = 2, WEIR__TUNE_FAILED = 3 };
+/* Exit statuses, as of weir replay. */
+enum { WEIR__TUNE_DONE = 0, WEIR__TUNE_FAILED = 1, WEIR__TUNE_WRONG_USAGE = 2, WEIR__TUNE_MISSED = 4 };
 
 enum { WEIR__TUNE_WISHES_MAX = 2, WEIR__TUNE_MAPS_MAX = 32 };
 
