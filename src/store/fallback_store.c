@@ -444,7 +444,8 @@ static void finish(struct fallback *fallback, struct weir__store_request *reques
 {
 	if (request->outcome == WEIR__STORE_DECIDED)
 		mirror(fallback, request);
-	else if (request->outcome != WEIR__STORE_STALE && has_rules(fallback, request))
+	else if (request->outcome != WEIR__STORE_STALE && !weir__store_is_lease(request->operation) &&
+		 has_rules(fallback, request))
 		decide_without(fallback, request);
 }
 

@@ -25,6 +25,14 @@ enum weir__store_operation {
 			      * that does not shape */
 	WEIR__STORE_RESET,   /* verdict.allowed: the key had a state to forget */
 	WEIR__STORE_INSPECT, /* verdict of a peek at cost 0; sets is_stored and full_at */
+
+	/* Only in Redis, always is_each, and never decided by a fallback. docs/internals/redis.md has the reasons. */
+	WEIR__STORE_GRANT, /* lends up to the claim's cost of units. verdict.granted: units lent; allowed: at least one;
+			     * never: this limit is not leased. Sets lease_ends */
+	WEIR__STORE_RETURN, /* gives back up to the claim's cost of the units lent until lease_ends; verdict.granted:
+			     * units given back; 0 once the lease has ended */
+	WEIR__STORE_PUSH, /* charges the claim's cost as of charged_at, even if less is left; then as a peek at cost 0.
+			     * verdict.granted: units charged; 0 if the window they belong to is over */
 };
 
 enum weir__store_outcome {
@@ -36,6 +44,12 @@ enum weir__store_outcome {
 
 /* A value of fallback_nodes: a table decided, because it keeps the state of this limit (routed_store.h). */
 #define WEIR__STORE_IN_TABLE UINT32_MAX
+
+/* A value of fallback_nodes: the charge was spent from units that the store had lent to this server. */
+#define WEIR__STORE_IN_LEASE (UINT32_MAX - 1)
+
+/* The longest duration of a lease. */
+#define WEIR__STORE_LEASE_MAX (UINT64_C(10) * 1000 * 1000 * 1000)
 
 struct weir__store;
 struct weir__store_caller;
@@ -55,6 +69,15 @@ struct weir__store_request {
 	uint64_t charged_cost;
 	uint32_t charged_nodes;
 	weir_ns charged_full_at;
+
+	/* For GRANT: how long the units are lent, at most WEIR__STORE_LEASE_MAX, and how many units of a key may be lent
+	 * to all servers together. */
+	weir_ns lease_duration;
+	uint64_t lease_most;
+	/* For GRANT and RETURN, room for n, the caller's until the request is complete: the instants at which the leases
+	 * end, by the store's clock, in microseconds, on the grid of weir__store_lease_grid_us. GRANT sets them: at least
+	 * 1.001 * lease_duration after decided_at, or earlier at the end of a fixed window. 0: nothing was lent. */
+	uint64_t *lease_ends;
 
 	/* Only stores that complete now use these. */
 	const uint64_t *hashes;                      /* of the keys; NULL: unknown */
@@ -186,10 +209,24 @@ static inline bool weir__store_gives_back(enum weir__store_operation operation)
 	return operation == WEIR__STORE_UNDO || operation == WEIR__STORE_CANCEL;
 }
 
+/* Whether the operation lends units or takes them back, or pushes charges: only the store itself can do that. */
+static inline bool weir__store_is_lease(enum weir__store_operation operation)
+{
+	return operation >= WEIR__STORE_GRANT;
+}
+
+/* Leases of a duration end at multiples of this, so that a key has few different ends. */
+static inline uint64_t weir__store_lease_grid_us(weir_ns duration)
+{
+	const uint64_t us = duration / 1000 + (duration % 1000 != 0);
+
+	return us / 4 + (us % 4 != 0);
+}
+
 /* The number of servers, if the fallback decided. 0: the store did, or a table that keeps the state of the limit. */
 static inline uint32_t weir__store_fallback_nodes(const struct weir__store_request *request)
 {
-	return request->fallback_nodes == WEIR__STORE_IN_TABLE ? 0 : request->fallback_nodes;
+	return request->fallback_nodes >= WEIR__STORE_IN_LEASE ? 0 : request->fallback_nodes;
 }
 
 /* --- a table as a store: table_store.c --------------------------------------------------------------------------- */
