@@ -217,6 +217,26 @@ static inline weir_ns weir__store_due(struct weir__store *store, weir_ns now)
 	return store->due ? store->due(store, now) : WEIR_NEVER;
 }
 
+/* Units that are lent to this process and unspent. The counts of workers are added one after another, so the sum may be
+ * off for a moment. */
+static inline uint64_t weir__store_held(const struct weir__store_status *status)
+{
+	const uint64_t lent = status->lease[WEIR__LEASE_GRANTED];
+	const uint64_t gone = status->lease[WEIR__LEASE_SPENT] + status->lease[WEIR__LEASE_GIVEN] +
+			      status->lease[WEIR__LEASE_EXPIRED];
+
+	return lent > gone ? lent - gone : 0;
+}
+
+/* How many calls the store got for 1,000 decisions of this process, rounded up. */
+static inline uint64_t weir__store_calls_per_1000(const struct weir__store_status *status)
+{
+	const uint64_t decisions = status->decided + status->lease[WEIR__LEASE_ALLOWED] +
+				   status->lease[WEIR__LEASE_DENIED];
+
+	return decisions == 0 ? 0 : weir__saturate(weir__div_up(weir__mul(status->calls, 1000), decisions));
+}
+
 static inline bool weir__store_leave(struct weir__store *store)
 {
 	return store->leave == NULL || store->leave(store);
