@@ -308,6 +308,7 @@ static void read_limit(struct weir__policy_reading *reading, const struct weir__
 					    "store",
 					    "on_store_failure",
 					    "store_budget",
+					    "consistency",
 					    "wait",
 					    NULL };
 	const struct weir__node *match, *text;

@@ -22,6 +22,7 @@
 #include "observe/limit_stats.h"
 #include "observe/tracer.h"
 #include "os/memory_room.h"
+#include "os/monotonic.h"
 #include "os/net.h"
 #include "os/notify.h"
 #include "os/process.h"
@@ -41,6 +42,7 @@
 #include "server/stores.h"
 #include "server/user_reload.h"
 #include "server/worker.h"
+#include "store/lease_store.h"
 #include "store/table/table.h"
 
 enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
@@ -380,8 +382,10 @@ static int start_store(struct server *server)
 	struct weir__settings *const settings = server->settings;
 	struct weir_message why;
 
-	if (settings->store[0] == '\0' ||
-	    weir__stores_new(settings, server->table, server->log, &server->stores, &why) == WEIR_OK)
+	if (settings->store[0] == '\0')
+		return DONE;
+	weir__lease_begin(server->table, server->pipe >= 0, weir__boot_ns());
+	if (weir__stores_new(settings, server->table, server->log, &server->stores, &why) == WEIR_OK)
 		return DONE;
 	weir__settings_error(settings, weir__settings_place(settings, "store"), "store", "%s", why.text);
 	return FAILED;
