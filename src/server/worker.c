@@ -655,6 +655,7 @@ static bool make_waiting(struct weir__worker *worker)
 {
 	const struct weir__waiting_options options = { .store = worker->context.store,
 						       .table = worker->options.table,
+						       .recorder = worker->options.recorder,
 						       .most = WAITERS_MAX,
 						       .over = weir__wait_over,
 						       .goes_on = weir__wait_goes_on };
@@ -719,6 +720,7 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->context.stats_set = options->stats_set;
 	worker->context.stats = weir__limit_stats_set_of(options->stats_set, options->number);
 	worker->context.log = options->log;
+	worker->context.recorder = options->recorder;
 	worker->context.tracers = options->tracers;
 	worker->context.tracer = weir__tracer_set_of(options->tracers, options->number);
 	if (worker->context.stats)
