@@ -35,7 +35,7 @@ static const weir_ns stall_ns = 30000000000;  /* default of the option */
 static const weir_ns late_ns = 10000000000;   /* default of the option */
 static const weir_ns drain_ns = 5000000000;   /* for clients to take their last replies */
 static const weir_ns drain_look_ns = 1000000; /* how often to check whether the replies have arrived */
-static const weir_ns leave_ns = 1000000000;     /* for the store to take back what it lent */
+static const weir_ns leave_ns = 1000000000;   /* for the store to take back what it lent */
 
 const struct weir__protocol_handler *const weir__protocol_handlers[WEIR__PROTOCOLS] = {
 	[WEIR__PROTOCOL_RESP] = &weir__protocol_resp, [WEIR__PROTOCOL_HTTP] = &weir__protocol_http
@@ -694,6 +694,7 @@ static bool make_waiting(struct weir__worker *worker)
 {
 	const struct weir__waiting_options options = { .store = worker->context.store,
 						       .table = worker->options.table,
+						       .recorder = worker->options.recorder,
 						       .most = WAITERS_MAX,
 						       .over = weir__wait_over,
 						       .goes_on = weir__wait_goes_on };
@@ -759,6 +760,7 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->context.stats_set = options->stats_set;
 	worker->context.stats = weir__limit_stats_set_of(options->stats_set, options->number);
 	worker->context.log = options->log;
+	worker->context.recorder = options->recorder;
 	worker->context.tracers = options->tracers;
 	worker->context.tracer = weir__tracer_set_of(options->tracers, options->number);
 	if (worker->context.stats)
