@@ -14,6 +14,7 @@
 #include "cli/json.h"
 #include "cli/link.h"
 #include "cli/password.h"
+#include "cli/recording.h"
 #include "cli/words.h"
 #include "os/monotonic.h"
 #include "server/settings.h"
@@ -38,7 +39,7 @@ struct arguments {
 	const char *at, *user, *password_file, *sample, *keys, *path, *kept[KEPT_MAX];
 	uint64_t most_bytes, most_ms;
 	size_t n_kept;
-	bool is_json;
+	bool is_json, checks;
 };
 
 /* A recording that is being written. */
@@ -63,9 +64,11 @@ static void interrupt(int number)
 
 static int help(void)
 {
-	puts("usage: weir record FILE [OPTION...]\n\n"
+	puts("usage: weir record FILE [OPTION...]\n"
+	     "       weir record --check FILE [--json]\n\n"
 	     "Records the decisions of a running server in a new file, which weir replay reads. Needs role admin.\n"
 	     "Interrupt it (Ctrl+C) to end the recording early.\n\n"
+	     "  --check               makes the decisions of a recording again, and compares\n"
 	     "  --for DURATION        ends after this long. Default: 1min\n"
 	     "  --max-bytes SIZE      ends when the file has this size, such as 64MiB. Default: 1GiB\n"
 	     "  --sample N            records one in N keys, each with all its decisions. Default: 1, all keys\n"
@@ -79,8 +82,8 @@ static int help(void)
 	     "                        is WEIR_PASSWORD from the environment, if set\n"
 	     "  --json                output for programs\n"
 	     "  --help                show this\n\n"
-	     "Exit status: 0 recorded; 2 wrong usage; 3 the server or the file failed. What was recorded until then\n"
-	     "is in the file and can be replayed.");
+	     "Exit status: 0 recorded, or all decisions are the same; 1 some differ; 2 wrong usage; 3 the server or\n"
+	     "the file failed. What was recorded until then is in the file and can be replayed.");
 	return DONE;
 }
 
@@ -92,8 +95,8 @@ static int complain(const char *word, const char *right)
 	return CALLED_WRONGLY;
 }
 
-static int read_number(enum weir__setting_kind kind, const char *text, uint64_t least, uint64_t most,
-		       const char *right, uint64_t *ret_number)
+static int read_number(enum weir__setting_kind kind, const char *text, uint64_t least, uint64_t most, const char *right,
+		       uint64_t *ret_number)
 {
 	uint64_t number;
 
@@ -145,7 +148,7 @@ static int read_value(struct arguments *arguments, const char *option, const cha
 
 static int read_option(int argc, char **argv, int *i, struct arguments *arguments)
 {
-	static const char *const names[] = { "--at",  "--for",    "--keep",      "--keys",
+	static const char *const names[] = { "--at",        "--for",           "--keep",   "--keys",
 					     "--max-bytes", "--password-file", "--sample", "--user" };
 	struct weir__nearest nearest = weir__nearest_of(argv[*i], strlen(argv[*i]));
 
@@ -155,6 +158,10 @@ static int read_option(int argc, char **argv, int *i, struct arguments *argument
 	}
 	if (strcmp(argv[*i], "--json") == 0) {
 		arguments->is_json = true;
+		return GO_ON;
+	}
+	if (strcmp(argv[*i], "--check") == 0) {
+		arguments->checks = true;
 		return GO_ON;
 	}
 	for (size_t name = 0; name < sizeof(names) / sizeof(names[0]); name++) {
@@ -169,6 +176,7 @@ static int read_option(int argc, char **argv, int *i, struct arguments *argument
 		++*i;
 		return read_value(arguments, names[name], argv[*i]);
 	}
+	weir__nearest_offer(&nearest, "--check");
 	weir__nearest_offer(&nearest, "--json");
 	weir__nearest_offer(&nearest, "--help");
 	weir__command_refuse_option(&nearest, "weir record", "--help lists them");
@@ -290,7 +298,9 @@ static int write_bytes(struct recording *recording, const void *bytes, size_t n)
 
 static void count(struct recording *recording, const struct weir__recording_frame *frame)
 {
-	if (frame->type == WEIR__RECORDING_DECISION || frame->type == WEIR__RECORDING_UNMATCHED)
+	if (frame->type == WEIR__RECORDING_DECISION && frame->decision.is_each)
+		recording->decisions += frame->decision.n;
+	else if (frame->type == WEIR__RECORDING_DECISION || frame->type == WEIR__RECORDING_UNMATCHED)
 		recording->decisions++;
 	else if (frame->type == WEIR__RECORDING_GAP)
 		recording->lost += frame->gap.lost;
@@ -307,8 +317,8 @@ static int write_frames(struct recording *recording)
 	size_t used;
 
 	for (;;) {
-		const enum weir__recording_status status =
-			weir__recording_read(recording->bytes + at, recording->n - at, &frame, &used, &fault);
+		const enum weir__recording_status status = weir__recording_read(
+			recording->bytes + at, recording->n - at, &frame, &used, &fault);
 
 		if (status == WEIR__RECORDING_BAD)
 			return fail("the server sends a recording in another format; use the weir of the server");
@@ -447,6 +457,8 @@ int weir__record(int argc, char **argv)
 
 	if (code != GO_ON)
 		return code;
+	if (arguments.checks)
+		return weir__recording_check("weir record", arguments.path, arguments.is_json);
 	right = weir__password_read(arguments.user, arguments.password_file, memory, &password, &word);
 	if (right)
 		return complain(word, right);

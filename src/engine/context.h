@@ -63,7 +63,7 @@ struct weir__context {
 	struct weir__tracer *tracer;
 	struct weir__log *log;           /* shared by all workers; NULL after init: no log */
 	struct weir__recorder *recorder; /* shared by all workers; NULL after init: decisions are not recorded */
-	struct weir__mailbox *mailbox; /* this worker's own; NULL after init: no mailbox */
+	struct weir__mailbox *mailbox;   /* this worker's own; NULL after init: no mailbox */
 	/* This worker's own; NULL after init: key counts are estimated from a part of the table. */
 	struct weir__key_count_cache *key_count_cache;
 

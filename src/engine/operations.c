@@ -239,7 +239,7 @@ static void note_unmatched(const struct weir__check *check)
 {
 	const struct weir__request *const request = &check->request;
 	const struct weir__recorder_attributes attributes = { check->check.attributes, check->check.n_attributes,
-							     false };
+							      false };
 	const bool is_denied = !check->check.answer.verdict.allowed;
 
 	weir__unmatched_note(request, attributes.at, attributes.n, is_denied);
@@ -795,10 +795,9 @@ static bool cancel_check_wait(struct weir__request *request)
 	return true;
 }
 
-static const struct weir__request_kind check_wait_kind = { .advance = advance_check,
-							   .moved = check_moved,
-							   .cancel = cancel_check_wait,
-							   .attributes = check_attributes };
+static const struct weir__request_kind check_wait_kind = {
+	.advance = advance_check, .moved = check_moved, .cancel = cancel_check_wait, .attributes = check_attributes
+};
 
 void weir__check_wait_init(struct weir__check_wait *wait, struct weir__context *context, struct weir__client *client,
 			   void (*write)(struct weir__request *request, void *to))

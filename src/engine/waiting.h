@@ -51,7 +51,7 @@ struct weir__waiting_options {
 	struct weir__store *store;
 	struct weir_table *table;        /* its clock times the waits */
 	struct weir__recorder *recorder; /* NULL: decisions are not recorded */
-	uint32_t most;            /* the most waits at once */
+	uint32_t most;                   /* the most waits at once */
 	/* Called when a wait that has begun is over. It may begin other waits. */
 	void (*over)(void *owner, const struct weir__wait_outcome *outcome);
 	/* Called when the store has completed a call and the wait goes on. May be NULL. */

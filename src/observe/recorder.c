@@ -13,8 +13,8 @@
 
 enum {
 	CLAIMS = WEIR__RECORDING_CLAIMS_MAX,
-	SEEN = 1 << 16, /* keys with histories whose events need not be written again */
-	PSEUDONYM = 16, /* bytes of a hashed key */
+	SEEN = 1 << 16,  /* keys with histories whose events need not be written again */
+	PSEUDONYM = 16,  /* bytes of a hashed key */
 	VALUE_TEXT = 48, /* bytes of a hashed attribute */
 	FRAME_MOST = 1 << 20,
 	LATE_POLICIES = 100000, /* decisions for which a policy change may wait for its text */
@@ -205,7 +205,7 @@ static uint64_t identity_of(const struct recording *recording, const struct weir
 {
 	const struct weir_plan *const plan = &limit->first.plan;
 	const uint64_t words[] = { limit->secret.k0, limit->secret.k1, (uint64_t)plan->kind << 32 | plan->flags,
-				   plan->count,	     plan->period,     plan->most,
+				   plan->count,      plan->period,     plan->most,
 				   plan->room };
 
 	return is_inline(limit) ? weir__hash(&recording->secrets[0], words, sizeof(words)) | 1 :
@@ -222,7 +222,8 @@ static void limit_frame(const struct recording *recording, const struct weir_tab
 
 	if (!is_inline(limit))
 		(void)weir__plans_read_last(&table->region, limit->entry, &number, &now);
-	*ret_limit = (struct weir__recording_limit){ .is_inline = is_inline(limit), .number = number,
+	*ret_limit = (struct weir__recording_limit){ .is_inline = is_inline(limit),
+						     .number = number,
 						     .changed_at = now.changed_at };
 	if (is_inline(limit)) {
 		ret_limit->is_shared = limit->first.plan.flags & WEIR_PLAN_DEBT;
@@ -294,7 +295,7 @@ static bool is_kept(const struct recording *recording, const struct weir_attribu
 	return is;
 }
 
-/* An address stays an address, so that a policy can read it: one of fd00::/8, which are nobody's. */
+/* An address stays an address, so that a policy can read it: one of fd00::/8, which no network on the internet has. */
 static struct weir__recording_text hashed_value(const struct recording *recording,
 						const struct weir_attribute *attribute, char text[VALUE_TEXT])
 {
@@ -328,9 +329,8 @@ static void set_attributes(struct recording *recording, struct weir__recorder_at
 
 		to->name = (struct weir__recording_text){ from->name, from->name_length };
 		to->value = is_kept(recording, from) ?
-				    (struct weir__recording_text){ from->value,
-								   query ? (size_t)(query - from->value) :
-									   from->value_length } :
+				    (struct weir__recording_text){ from->value, query ? (size_t)(query - from->value) :
+											from->value_length } :
 				    hashed_value(recording, from, recording->values[i]);
 	}
 }
@@ -436,15 +436,15 @@ static enum weir__recording_operation operation_of(enum weir__store_operation op
 static void set_request(const struct weir__store_request *request, enum weir__recording_source source,
 			struct weir__recording_decision *decision)
 {
-	*decision = (struct weir__recording_decision){ .operation = operation_of(request->operation),
-						       .source = source,
-						       .is_each = request->is_each,
-						       .is_uncertain = source == WEIR__RECORDING_BY_FALLBACK &&
-								       request->is_uncertain,
-						       .is_closed = request->is_closed,
-						       .at = source == WEIR__RECORDING_BY_TABLE ? request->now :
-												  request->decided_at,
-						       .n = request->n };
+	*decision = (struct weir__recording_decision){
+		.operation = operation_of(request->operation),
+		.source = source,
+		.is_each = request->is_each,
+		.is_uncertain = source == WEIR__RECORDING_BY_FALLBACK && request->is_uncertain,
+		.is_closed = request->is_closed,
+		.at = source == WEIR__RECORDING_BY_TABLE ? request->now : request->decided_at,
+		.n = request->n
+	};
 	if (request->operation == WEIR__STORE_DEPART)
 		decision->max_delay = request->max_delay;
 	if (weir__store_gives_back(request->operation)) {
@@ -462,12 +462,17 @@ static bool set_claims(struct weir__recorder *recorder, const struct weir__store
 	struct recording *const recording = recorder->recording;
 	struct weir__recording_decision *const decision = &recording->frame.decision;
 
+	decision->n = 0;
 	for (uint32_t i = 0; i < request->n; i++)
-		decision->is_partial = decision->is_partial || !recording->is_sampled[i];
+		decision->is_partial = decision->is_partial || (!request->is_each && !recording->is_sampled[i]);
 	for (uint32_t i = 0; i < request->n; i++) {
 		const struct weir_claim *const claim = &request->claims[i];
-		struct weir__recording_claim *const to = &decision->claims[i];
 		const uint64_t number = weir__plans_number(claim->limit->entry);
+		struct weir__recording_claim *to;
+
+		if (request->is_each && !recording->is_sampled[i])
+			continue;
+		to = &decision->claims[decision->n++];
 
 		if (!know_limit(recorder, claim->limit, has_states ? recording->numbers[i] : number, &to->limit))
 			return false;
@@ -497,7 +502,7 @@ static void record(struct weir__recorder *recorder, const struct weir__store_req
 	set_request(request, source, &recording->frame.decision);
 	set_attributes(recording, attributes, &recording->frame.decision);
 	if (set_claims(recorder, request, has_states) && append(recorder, &recording->frame))
-		recording->decisions++;
+		recording->decisions += request->is_each ? recording->frame.decision.n : 1;
 	else
 		lose(recording, request->now);
 }
@@ -540,13 +545,13 @@ void weir__recorder_completed(struct weir__recorder *recorder, const struct weir
 {
 	(void)pthread_mutex_lock(&recorder->deciding);
 	if (is_on(recorder, request->now) && sample(recorder->recording, request))
-		record(recorder, request, source_of(request, false), (struct weir__recorder_attributes){ NULL, 0, false },
-		       false);
+		record(recorder, request, source_of(request, false),
+		       (struct weir__recorder_attributes){ NULL, 0, false }, false);
 	(void)pthread_mutex_unlock(&recorder->deciding);
 }
 
-void weir__recorder_unmatched(struct weir__recorder *recorder, struct weir__recorder_attributes attributes, uint64_t cost,
-			      bool is_denied, weir_ns now)
+void weir__recorder_unmatched(struct weir__recorder *recorder, struct weir__recorder_attributes attributes,
+			      uint64_t cost, bool is_denied, weir_ns now)
 {
 	struct recording *recording;
 
@@ -554,8 +559,8 @@ void weir__recorder_unmatched(struct weir__recorder *recorder, struct weir__reco
 	recording = recorder->recording;
 	if (is_on(recorder, now)) {
 		recording->frame.type = WEIR__RECORDING_UNMATCHED;
-		recording->frame.decision = (struct weir__recording_decision){ .at = now, .cost = cost,
-									       .is_denied = is_denied };
+		recording->frame.decision =
+			(struct weir__recording_decision){ .at = now, .cost = cost, .is_denied = is_denied };
 		set_attributes(recording, attributes, &recording->frame.decision);
 		if (close_gap(recorder) && append(recorder, &recording->frame))
 			recording->decisions++;
@@ -587,8 +592,7 @@ static struct recording *new_recording(const struct weir__recorder_request *requ
 	if (recording == NULL)
 		return NULL;
 	recording->request = *request;
-	if (!keep_names(recording) ||
-	    weir__memory_random(recording->secrets, sizeof(recording->secrets)) != 0) {
+	if (!keep_names(recording) || weir__memory_random(recording->secrets, sizeof(recording->secrets)) != 0) {
 		free(recording);
 		return NULL;
 	}
@@ -600,11 +604,11 @@ static struct recording *new_recording(const struct weir__recorder_request *requ
 static void write_begin(struct weir__recorder *recorder, weir_ns now)
 {
 	const struct weir__recorder_request *const request = &recorder->recording->request;
-	const struct weir__recording_frame begin = {
-		.type = WEIR__RECORDING_BEGIN,
-		.begin = { .at = now, .sample = request->sample, .is_plain = request->is_plain,
-			   .version = { WEIR_VERSION, strlen(WEIR_VERSION) } }
-	};
+	const struct weir__recording_frame begin = { .type = WEIR__RECORDING_BEGIN,
+						     .begin = { .at = now,
+								.sample = request->sample,
+								.is_plain = request->is_plain,
+								.version = { WEIR_VERSION, strlen(WEIR_VERSION) } } };
 
 	(void)append(recorder, &begin); /* the ring is empty */
 	note_policy(recorder, now);
@@ -642,7 +646,7 @@ enum weir__recorder_result weir__recorder_begin(struct weir__recorder *recorder,
 	return result;
 }
 
-/* Call it with `reading` locked: nobody frees the recording. Decisions go on. */
+/* Call it with `reading` locked, so that the recording is not freed. Decisions go on. */
 static size_t copy_out(struct weir__recorder *recorder, unsigned char *bytes, size_t size)
 {
 	const uint64_t tail = atomic_load_explicit(&recorder->tail, memory_order_relaxed);
@@ -656,8 +660,8 @@ static size_t copy_out(struct weir__recorder *recorder, unsigned char *bytes, si
 	return n;
 }
 
-enum weir__recorder_result weir__recorder_read(struct weir__recorder *recorder, uint64_t number, void *bytes, size_t size,
-					       weir_ns now, size_t *ret_n, bool *ret_is_over)
+enum weir__recorder_result weir__recorder_read(struct weir__recorder *recorder, uint64_t number, void *bytes,
+					       size_t size, weir_ns now, size_t *ret_n, bool *ret_is_over)
 {
 	enum weir__recorder_result result = WEIR__RECORDER_NONE;
 

@@ -35,7 +35,7 @@ struct weir__recorder;
 
 /* The policy in force. */
 struct weir__recorder_policy {
-	uint64_t identity; /* of the text; 0: there is no policy */
+	uint64_t identity;  /* of the text; 0: no policy is loaded */
 	const char *hidden; /* why the text is not here; NULL: it is */
 	const char *text;
 	size_t n;
@@ -81,8 +81,8 @@ enum weir__recorder_result weir__recorder_begin(struct weir__recorder *recorder,
 
 /* Moves up to `size` bytes of the recording into `bytes`: whole frames, or parts of frames. Sets *ret_is_over if there
  * are none, because the recording was ended and all of it was read. It is then forgotten. */
-enum weir__recorder_result weir__recorder_read(struct weir__recorder *recorder, uint64_t number, void *bytes, size_t size,
-					       weir_ns now, size_t *ret_n, bool *ret_is_over);
+enum weir__recorder_result weir__recorder_read(struct weir__recorder *recorder, uint64_t number, void *bytes,
+					       size_t size, weir_ns now, size_t *ret_n, bool *ret_is_over);
 
 /* Ends the recording. What is in the ring can still be read. */
 enum weir__recorder_result weir__recorder_end(struct weir__recorder *recorder, uint64_t number, weir_ns now);
@@ -116,7 +116,7 @@ bool weir__recorder_submit(struct weir__recorder *recorder, struct weir__store *
 void weir__recorder_completed(struct weir__recorder *recorder, const struct weir__store_request *request);
 
 /* Records a request that no limit applied to. */
-void weir__recorder_unmatched(struct weir__recorder *recorder, struct weir__recorder_attributes attributes, uint64_t cost,
-			      bool is_denied, weir_ns now);
+void weir__recorder_unmatched(struct weir__recorder *recorder, struct weir__recorder_attributes attributes,
+			      uint64_t cost, bool is_denied, weir_ns now);
 
 #endif

@@ -91,7 +91,7 @@ static void choose_attributes(struct weir__replay *replay, const struct weir__re
 			continue;
 		replay->values[replay->n] = (uint8_t)i;
 		replay->attributes[replay->n++] = (struct weir_attribute){ .name = options->names[i].at,
-									    .name_length = options->names[i].n };
+									   .name_length = options->names[i].n };
 	}
 }
 
@@ -104,8 +104,10 @@ int weir__replay_new(struct weir_policy *policy, const struct weir__replay_optio
 	if (policy->envoy) {
 		struct weir__text why = weir__text_of_message(ret_message, 0);
 
-		weir__text_add(&why, "a policy in Envoy's format decides descriptors, and a log has none; replay needs a policy "
-				     "in Weir's own format");
+		weir__text_add(
+			&why,
+			"a policy in Envoy's format decides descriptors, and a log has none; replay needs a policy "
+			"in Weir's own format");
 		weir_policy_free(policy);
 		return WEIR_ERR_UNSUPPORTED;
 	}

@@ -427,12 +427,12 @@ static int make_holds(struct server *server)
 
 static int make_recorder(struct server *server)
 {
-	const struct weir__recorder_options options = {
-		.table = server->table,
-		.guard = server->loader ? weir__policy_loader_guard(server->loader) : NULL,
-		.policy = weir__recorder_policy,
-		.source = server->loader
-	};
+	const struct weir__recorder_options options = { .table = server->table,
+							.guard = server->loader ?
+									 weir__policy_loader_guard(server->loader) :
+									 NULL,
+							.policy = weir__recorder_policy,
+							.source = server->loader };
 
 	server->recorder = weir__recorder_new(&options);
 	if (server->recorder)
@@ -847,10 +847,11 @@ static int start_log(struct server *server)
 
 static int run(struct server *server)
 {
-	static int (*const steps[])(struct server *) = { start_log,        read_policy,      size_arena,
-							 open_table,       start_policy,     start_store,
-							 start_changes,    make_auth_limit,  make_holds,
-							 make_recorder,    make_denial_body, make_user_reload, start };
+	static int (*const steps[])(struct server *) = { start_log,     read_policy,      size_arena,
+							 open_table,    start_policy,     start_store,
+							 start_changes, make_auth_limit,  make_holds,
+							 make_recorder, make_denial_body, make_user_reload,
+							 start };
 	sigset_t signals;
 	int error;
 

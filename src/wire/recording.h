@@ -53,7 +53,7 @@ enum weir__recording_source {
 	WEIR__RECORDING_BY_TABLE,
 	WEIR__RECORDING_BY_STORE,    /* Redis, or the table and Redis together */
 	WEIR__RECORDING_BY_FALLBACK, /* a table, because Redis could not be reached */
-	WEIR__RECORDING_BY_NONE,     /* Redis failed, and there is no fallback */
+	WEIR__RECORDING_BY_NONE,     /* Redis failed, and the limit has no fallback */
 	WEIR__RECORDING_SOURCES,
 };
 
@@ -91,8 +91,8 @@ struct weir__recording_claim {
 /* BEGIN. */
 struct weir__recording_begin {
 	weir_ns at;
-	uint64_t sample; /* one in this many keys */
-	bool is_plain;   /* keys and attributes as they were. False: hashed */
+	uint64_t sample;                     /* one in this many keys */
+	bool is_plain;                       /* keys and attributes as they were. False: hashed */
 	struct weir__recording_text version; /* of the server */
 };
 

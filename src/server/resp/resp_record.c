@@ -123,9 +123,11 @@ static void record_stop(struct weir__call *call)
 void weir__record_command(struct weir__call *call)
 {
 	static const struct weir__subcommand rows[] = {
-		{ "start", "[SAMPLE n] [KEYS HASHED|PLAIN] [KEEP attribute]...: begins a recording, and replies its number",
+		{ "start",
+		  "[SAMPLE n] [KEYS HASHED|PLAIN] [KEEP attribute]...: begins a recording, and replies its number",
 		  record_start, 2, UINT32_MAX },
-		{ "read", "NUMBER: the next bytes of the recording, perhaps none; null after the last", record_read, 3, 3 },
+		{ "read", "NUMBER: the next bytes of the recording, perhaps none; null after the last", record_read, 3,
+		  3 },
 		{ "stop", "NUMBER: ends the recording; what is left can still be read", record_stop, 3, 3 },
 	};
 
