@@ -14,6 +14,7 @@
 #include "cli/json.h"
 #include "cli/link.h"
 #include "cli/password.h"
+#include "cli/recording.h"
 #include "cli/stream.h"
 #include "cli/words.h"
 #include "os/monotonic.h"
@@ -40,7 +41,7 @@ struct arguments {
 	uint64_t most_bytes, most_ms;
 	size_t n_kept;
 	struct weir__tls_files files;
-	bool is_json;
+	bool is_json, checks;
 };
 
 /* A recording that is being written. */
@@ -65,9 +66,11 @@ static void interrupt(int number)
 
 static int help(void)
 {
-	puts("usage: weir record FILE [OPTION...]\n\n"
+	puts("usage: weir record FILE [OPTION...]\n"
+	     "       weir record --check FILE [--json]\n\n"
 	     "Records the decisions of a running server in a new file, which weir replay reads. Needs role admin.\n"
 	     "Interrupt it (Ctrl+C) to end the recording early.\n\n"
+	     "  --check               makes the decisions of a recording again, and compares\n"
 	     "  --for DURATION        ends after this long. Default: 1min\n"
 	     "  --max-bytes SIZE      ends when the file has this size, such as 64MiB. Default: 1GiB\n"
 	     "  --sample N            records one in N keys, each with all its decisions. Default: 1, all keys\n"
@@ -81,8 +84,8 @@ static int help(void)
 	     "                        is WEIR_PASSWORD from the environment, if set\n" WEIR__STREAM_HELP
 	     "  --json                output for programs\n"
 	     "  --help                show this\n\n"
-	     "Exit status: 0 recorded; 2 wrong usage; 3 the server or the file failed. What was recorded until then\n"
-	     "is in the file and can be replayed.");
+	     "Exit status: 0 recorded, or all decisions are the same; 1 some differ; 2 wrong usage; 3 the server or\n"
+	     "the file failed. What was recorded until then is in the file and can be replayed.");
 	return DONE;
 }
 
@@ -165,6 +168,10 @@ static int read_option(int argc, char **argv, int *i, struct arguments *argument
 		arguments->is_json = true;
 		return GO_ON;
 	}
+	if (strcmp(argv[*i], "--check") == 0) {
+		arguments->checks = true;
+		return GO_ON;
+	}
 	for (size_t name = 0; name < sizeof(names) / sizeof(names[0]); name++) {
 		if (strcmp(argv[*i], names[name]) != 0) {
 			weir__nearest_offer(&nearest, names[name]);
@@ -177,6 +184,7 @@ static int read_option(int argc, char **argv, int *i, struct arguments *argument
 		++*i;
 		return read_value(arguments, names[name], argv[*i]);
 	}
+	weir__nearest_offer(&nearest, "--check");
 	weir__nearest_offer(&nearest, "--json");
 	weir__nearest_offer(&nearest, "--help");
 	weir__command_refuse_option(&nearest, "weir record", "--help lists them");
@@ -298,7 +306,9 @@ static int write_bytes(struct recording *recording, const void *bytes, size_t n)
 
 static void count(struct recording *recording, const struct weir__recording_frame *frame)
 {
-	if (frame->type == WEIR__RECORDING_DECISION || frame->type == WEIR__RECORDING_UNMATCHED)
+	if (frame->type == WEIR__RECORDING_DECISION && frame->decision.is_each)
+		recording->decisions += frame->decision.n;
+	else if (frame->type == WEIR__RECORDING_DECISION || frame->type == WEIR__RECORDING_UNMATCHED)
 		recording->decisions++;
 	else if (frame->type == WEIR__RECORDING_GAP)
 		recording->lost += frame->gap.lost;
@@ -456,6 +466,8 @@ int weir__record(int argc, char **argv)
 
 	if (code != GO_ON)
 		return code;
+	if (arguments.checks)
+		return weir__recording_check("weir record", arguments.path, arguments.is_json);
 	right = weir__password_read(arguments.user, arguments.password_file, memory, &password, &word);
 	if (right)
 		return complain(word, right);
