@@ -14,7 +14,7 @@ static bool is_used(const struct weir_table_limit *limit, const struct weir_clai
 }
 
 int weir__give_limit(void *giver_, const struct weir_claim *claims, uint32_t n, const struct weir_limit *stated,
-		      const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
+		     const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
 {
 	const struct weir__giver *const giver = giver_;
 	struct weir__context *const context = giver->context;
@@ -41,4 +41,3 @@ int weir__give_limit(void *giver_, const struct weir_claim *claims, uint32_t n, 
 		*ret_limit = &giver->made[place];
 	return error;
 }
-

@@ -62,7 +62,8 @@ bool weir__grpc_timeout(const char *text, size_t n, weir_ns *ret_timeout)
 		char letter;
 		weir_ns ns;
 	} units[] = {
-		{ 'm', 1000000 }, { 'u', 1000 }, { 'n', 1 }, { 'S', 1000000000 }, { 'M', 60000000000 }, { 'H', 3600000000000 },
+		{ 'm', 1000000 },    { 'u', 1000 },        { 'n', 1 },
+		{ 'S', 1000000000 }, { 'M', 60000000000 }, { 'H', 3600000000000 },
 	};
 	weir_ns number = 0;
 
@@ -90,5 +91,6 @@ bool weir__grpc_is_type(const char *type, size_t n)
 	if (n < length || memcmp(type, grpc, length) != 0)
 		return false;
 	return n == length || type[length] == ';' ||
-	       (n >= length + 6 && memcmp(type + length, "+proto", 6) == 0 && (n == length + 6 || type[length + 6] == ';'));
+	       (n >= length + 6 && memcmp(type + length, "+proto", 6) == 0 &&
+		(n == length + 6 || type[length + 6] == ';'));
 }

@@ -10,7 +10,8 @@
 #include "wire/digits.h"
 
 enum {
-	WINDOW = WEIR__HTTP_BODY_MAX + 1, /* of a stream: one byte more than a body may have shows that it is too long */
+	WINDOW = WEIR__HTTP_BODY_MAX +
+		 1, /* of a stream: one byte more than a body may have shows that it is too long */
 	CONNECTION_WINDOW = 1024 * 1024,
 	FIELD_HEAD = 4, /* lengths of name and value, before them */
 };
@@ -213,9 +214,8 @@ static const struct method {
 	const char *name;
 	llhttp_method_t method;
 } methods[] = {
-	{ "POST", HTTP_POST },   { "GET", HTTP_GET },         { "PUT", HTTP_PUT },
-	{ "DELETE", HTTP_DELETE }, { "HEAD", HTTP_HEAD },     { "PATCH", HTTP_PATCH },
-	{ "OPTIONS", HTTP_OPTIONS },
+	{ "POST", HTTP_POST }, { "GET", HTTP_GET },     { "PUT", HTTP_PUT },         { "DELETE", HTTP_DELETE },
+	{ "HEAD", HTTP_HEAD }, { "PATCH", HTTP_PATCH }, { "OPTIONS", HTTP_OPTIONS },
 };
 
 /* CONNECT stands for all methods that no route has. */
@@ -397,9 +397,8 @@ void weir__h2_request(struct weir__h2_stream *stream, struct weir__http_reader *
 		memcpy(lengths, bytes + at, FIELD_HEAD);
 		at = name + lengths[0] + lengths[1];
 		if (bytes[name] != ':')
-			reader->headers[reader->n++] = (struct weir__http_header){
-				{ name, lengths[0] }, { name + lengths[0], lengths[1] }
-			};
+			reader->headers[reader->n++] = (struct weir__http_header){ { name, lengths[0] },
+										   { name + lengths[0], lengths[1] } };
 	}
 	ret_request->method = (llhttp_method_t)stream->method;
 	ret_request->path = (struct weir__http_slice){ path, query ? (size_t)(query - path) : stream->path_length };
@@ -437,8 +436,8 @@ static void submit_trailers(nghttp2_session *nghttp2, const struct weir__h2_stre
 		fields[0] = field_of(&(struct weir__h2_field){
 			"grpc-status", digits, 11, (size_t)(weir__put_digits(digits, stream->grpc_status) - digits) });
 	if (stream->grpc_words)
-		fields[n++] = field_of(&(struct weir__h2_field){ "grpc-message", stream->grpc_words, 12,
-								 strlen(stream->grpc_words) });
+		fields[n++] = field_of(
+			&(struct weir__h2_field){ "grpc-message", stream->grpc_words, 12, strlen(stream->grpc_words) });
 	(void)nghttp2_submit_trailer(nghttp2, stream->number, fields, n);
 }
 
@@ -498,8 +497,8 @@ bool weir__h2_respond(struct weir__h2_stream *stream, unsigned status, const str
 
 	all[0] = ok;
 	if (status != 200)
-		all[0] = field_of(&(struct weir__h2_field){
-			":status", digits, 7, (size_t)(weir__put_digits(digits, status) - digits) });
+		all[0] = field_of(&(struct weir__h2_field){ ":status", digits, 7,
+							    (size_t)(weir__put_digits(digits, status) - digits) });
 	for (size_t i = 0; i < n && i < WEIR__H2_FIELDS_MAX; i++)
 		all[1 + i] = field_of(&fields[i]);
 	drop_request(stream);
@@ -621,8 +620,9 @@ struct weir__h2 *weir__h2_new(const struct weir__h2_options *options, weir_ns no
 	session->now = now;
 	weir__h2_floods_init(&session->floods, now);
 	session->nghttp2 = make(session);
-	if (session->nghttp2 && nghttp2_submit_settings(session->nghttp2, NGHTTP2_FLAG_NONE, settings,
-							sizeof(settings) / sizeof(settings[0])) == 0 &&
+	if (session->nghttp2 &&
+	    nghttp2_submit_settings(session->nghttp2, NGHTTP2_FLAG_NONE, settings,
+				    sizeof(settings) / sizeof(settings[0])) == 0 &&
 	    nghttp2_session_set_local_window_size(session->nghttp2, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW) == 0)
 		return session;
 	weir__h2_free(session);

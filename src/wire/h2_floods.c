@@ -90,8 +90,7 @@ static bool begin_frame(struct weir__h2_floods *floods)
 	floods->to_skip = length;
 	switch (type) {
 	case DATA:
-		return length > 0 || (flags & IS_END_OF_STREAM) ||
-		       weir__h2_floods_count(floods, WEIR__H2_FLOOD_OTHERS);
+		return length > 0 || (flags & IS_END_OF_STREAM) || weir__h2_floods_count(floods, WEIR__H2_FLOOD_OTHERS);
 	case HEADERS:
 		floods->block = floods->pieces = 0;
 		return add_to_block(floods, length);

@@ -16,7 +16,12 @@ struct weir__protobuf {
 	bool is_bad; /* not Protocol Buffers */
 };
 
-enum weir__protobuf_type { WEIR__PROTOBUF_NUMBER = 0, WEIR__PROTOBUF_EIGHT = 1, WEIR__PROTOBUF_BYTES = 2, WEIR__PROTOBUF_FOUR = 5 };
+enum weir__protobuf_type {
+	WEIR__PROTOBUF_NUMBER = 0,
+	WEIR__PROTOBUF_EIGHT = 1,
+	WEIR__PROTOBUF_BYTES = 2,
+	WEIR__PROTOBUF_FOUR = 5
+};
 
 struct weir__protobuf_field {
 	uint32_t number;

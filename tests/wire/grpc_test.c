@@ -80,11 +80,11 @@ static void content_types(void)
 		const char *text;
 		bool is_grpc;
 	} rows[] = {
-		{ "application/grpc", true },         { "application/grpc+proto", true },
-		{ "application/grpc;v=1", true },     { "application/grpc+proto; v=1", true },
-		{ "application/grpc+json", false },   { "application/grpc-web", false },
+		{ "application/grpc", true },           { "application/grpc+proto", true },
+		{ "application/grpc;v=1", true },       { "application/grpc+proto; v=1", true },
+		{ "application/grpc+json", false },     { "application/grpc-web", false },
 		{ "application/grpc+protobuf", false }, { "application/json", false },
-		{ "application/grp", false },         { "", false },
+		{ "application/grp", false },           { "", false },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

@@ -18,8 +18,9 @@ static void begin(weir_ns now)
 
 static size_t put(char *to, unsigned type, unsigned flags, size_t length)
 {
-	const char head[9] = { (char)(length >> 16), (char)(length >> 8), (char)length, (char)type, (char)flags, 0, 0, 0,
-			       1 };
+	const char head[9] = {
+		(char)(length >> 16), (char)(length >> 8), (char)length, (char)type, (char)flags, 0, 0, 0, 1
+	};
 
 	memcpy(to, head, sizeof(head));
 	memset(to + sizeof(head), 'x', length);
@@ -46,18 +47,12 @@ static void each_kind_has_a_budget(void)
 		unsigned most;
 		enum weir__h2_flood flood;
 	} rows[] = {
-		{ RST_STREAM, 0, 4, 1000, WEIR__H2_FLOOD_RESETS },
-		{ PING, 0, 8, 100, WEIR__H2_FLOOD_PINGS },
-		{ SETTINGS, 0, 0, 32, WEIR__H2_FLOOD_SETTINGS },
-		{ SETTINGS, 1, 0, 32, WEIR__H2_FLOOD_SETTINGS },
-		{ PRIORITY, 0, 5, 2000, WEIR__H2_FLOOD_OTHERS },
-		{ WINDOW_UPDATE, 0, 4, 2000, WEIR__H2_FLOOD_OTHERS },
-		{ DATA, 0, 0, 2000, WEIR__H2_FLOOD_OTHERS },
-		{ UNKNOWN, 0, 1, 2000, WEIR__H2_FLOOD_OTHERS },
-		{ DATA, 0, 1, 5000, WEIR__H2_FLOOD_NONE },
-		{ DATA, 1, 0, 5000, WEIR__H2_FLOOD_NONE },
-		{ HEADERS, 5, 20, 5000, WEIR__H2_FLOOD_NONE },
-		{ PING, 1, 8, 5000, WEIR__H2_FLOOD_NONE },
+		{ RST_STREAM, 0, 4, 1000, WEIR__H2_FLOOD_RESETS }, { PING, 0, 8, 100, WEIR__H2_FLOOD_PINGS },
+		{ SETTINGS, 0, 0, 32, WEIR__H2_FLOOD_SETTINGS },   { SETTINGS, 1, 0, 32, WEIR__H2_FLOOD_SETTINGS },
+		{ PRIORITY, 0, 5, 2000, WEIR__H2_FLOOD_OTHERS },   { WINDOW_UPDATE, 0, 4, 2000, WEIR__H2_FLOOD_OTHERS },
+		{ DATA, 0, 0, 2000, WEIR__H2_FLOOD_OTHERS },       { UNKNOWN, 0, 1, 2000, WEIR__H2_FLOOD_OTHERS },
+		{ DATA, 0, 1, 5000, WEIR__H2_FLOOD_NONE },         { DATA, 1, 0, 5000, WEIR__H2_FLOOD_NONE },
+		{ HEADERS, 5, 20, 5000, WEIR__H2_FLOOD_NONE },     { PING, 1, 8, 5000, WEIR__H2_FLOOD_NONE },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -233,8 +233,9 @@ static void errors_have_a_status(void)
 		size_t body;
 		unsigned status;
 	} rows[] = {
-		{ "POST", "/x", 128 * 1024, 0 }, { "POST", "/x", 128 * 1024 + 1, 413 }, { "BREW", "/x", 0, 501 },
-		{ "GET", "/x#y", 0, 400 },       { "GET", longest, 0, 431 },
+		{ "POST", "/x", 128 * 1024, 0 }, { "POST", "/x", 128 * 1024 + 1, 413 },
+		{ "BREW", "/x", 0, 501 },        { "GET", "/x#y", 0, 400 },
+		{ "GET", longest, 0, 431 },
 	};
 
 	memset(longest, '/', sizeof(longest) - 1);

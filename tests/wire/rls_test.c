@@ -57,16 +57,17 @@ static void malformed(void)
 {
 	static const char what[] = "the message is not a RateLimitRequest of envoy.service.ratelimit.v3";
 
-	CHECK_TEXT(READ("\12"), what);                                   /* no length */
-	CHECK_TEXT(READ("\12\2d"), what);                                /* longer than the message */
-	CHECK_TEXT(READ("\13"), what);                                   /* a group */
-	CHECK_TEXT(READ("\2\1d"), what);                                 /* field 0 */
+	CHECK_TEXT(READ("\12"), what);                                           /* no length */
+	CHECK_TEXT(READ("\12\2d"), what);                                        /* longer than the message */
+	CHECK_TEXT(READ("\13"), what);                                           /* a group */
+	CHECK_TEXT(READ("\2\1d"), what);                                         /* field 0 */
 	CHECK_TEXT(READ("\30\200\200\200\200\200\200\200\200\200\200\1"), what); /* a varint of 11 bytes */
 	CHECK_TEXT(READ("\22\2\12\5"), what);
 	CHECK_TEXT(READ("\22\4\12\2\12\5"), what);
 	CHECK_TEXT(READ("\22\3\32\1\10"), what);
 	CHECK_TEXT(READ("\22\2\22\0"), "descriptors.limit.unit: use SECOND, MINUTE, HOUR, DAY, MONTH, YEAR or WEEK");
-	CHECK_TEXT(READ("\22\4\22\2\20\10"), "descriptors.limit.unit: use SECOND, MINUTE, HOUR, DAY, MONTH, YEAR or WEEK");
+	CHECK_TEXT(READ("\22\4\22\2\20\10"),
+		   "descriptors.limit.unit: use SECOND, MINUTE, HOUR, DAY, MONTH, YEAR or WEEK");
 }
 
 static void bounds(void)

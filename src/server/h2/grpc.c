@@ -63,11 +63,9 @@ void weir__grpc_answer(struct weir__worker *worker, struct weir__h2_of_stream *s
 {
 	struct weir__request *const request = stream->client.first;
 	struct weir__protobuf_out out;
-	struct weir__grpc_call call = { .context = &worker->context,
-					.client = &stream->client,
-					.worker = worker,
-					.stream = stream,
-					.out = &out };
+	struct weir__grpc_call call = {
+		.context = &worker->context, .client = &stream->client, .worker = worker, .stream = stream, .out = &out
+	};
 
 	begin_out(worker, &out);
 	request->write(request, &call);
@@ -101,7 +99,8 @@ static bool is_in_time(struct weir__grpc_call *call, const struct weir__http_req
 	}
 	if (weir_table_now(call->context->table) < weir__add_saturating(call->stream->stream.begun_at, timeout))
 		return true;
-	weir__grpc_refuse(call, WEIR__GRPC_DEADLINE_EXCEEDED, "the request was not decided in time, and charged nothing");
+	weir__grpc_refuse(call, WEIR__GRPC_DEADLINE_EXCEEDED,
+			  "the request was not decided in time, and charged nothing");
 	return false;
 }
 
@@ -115,7 +114,8 @@ static bool is_permitted(struct weir__grpc_call *call, const struct weir__connec
 					.request = request,
 					.reply = &reply,
 					.protocol = WEIR__PROTOCOL_HTTP2,
-					.socket = connection->socket };
+					.socket = connection->socket,
+					.is_encrypted = connection->tls != NULL };
 	char bytes[WEIR__REPLY_HEAD_ROOM + 1024];
 
 	weir__reply_init(&reply, bytes, sizeof(bytes), NULL);

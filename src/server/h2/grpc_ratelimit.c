@@ -20,8 +20,8 @@ static enum weir_unit unit_of(weir_ns period)
 		uint64_t seconds;
 		enum weir_unit unit;
 	} units[] = {
-		{ 1, WEIR_UNIT_SECOND },     { 60, WEIR_UNIT_MINUTE },      { 3600, WEIR_UNIT_HOUR },
-		{ 86400, WEIR_UNIT_DAY },    { 604800, WEIR_UNIT_WEEK },    { 2592000, WEIR_UNIT_MONTH },
+		{ 1, WEIR_UNIT_SECOND },      { 60, WEIR_UNIT_MINUTE },   { 3600, WEIR_UNIT_HOUR },
+		{ 86400, WEIR_UNIT_DAY },     { 604800, WEIR_UNIT_WEEK }, { 2592000, WEIR_UNIT_MONTH },
 		{ 31536000, WEIR_UNIT_YEAR },
 	};
 

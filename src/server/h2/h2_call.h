@@ -30,11 +30,9 @@ struct weir__grpc_call {
 	size_t message_length;
 	struct weir__protobuf_out *out;
 	enum weir__grpc_status status;
-	const char *why;              /* of a status other than OK */
+	const char *why;             /* of a status other than OK */
 	char text[WEIR__GRPC_WORDS]; /* room for it */
 };
-
-
 
 /* A row for each method. */
 struct weir__grpc_method {

@@ -158,8 +158,9 @@ static void run_http(struct weir__worker *worker, struct weir__connection *conne
 	if (stream->stream.fault != 0)
 		weir__reply_problem(&reply, stream->stream.fault, weir__http_error_words_of(stream->stream.fault));
 	else if (connection->service == WEIR__SERVICE_GRPC)
-		weir__reply_problem(&reply, 415, "this address serves gRPC; use content-type application/grpc, or the "
-						 "address of the setting http");
+		weir__reply_problem(&reply, 415,
+				    "this address serves gRPC; use content-type application/grpc, or the "
+				    "address of the setting http");
 	else
 		weir__http_serve(worker, connection, &stream->client, request, &reply);
 	if (!weir__client_is_waiting(&stream->client))
@@ -183,6 +184,8 @@ static void run(struct weir__worker *worker, struct weir__connection *connection
 						.write_peer = connection->client.write_peer,
 						.of = &connection->client,
 						.is_proven = connection->client.is_proven,
+						.certificate_user = connection->client.certificate_user,
+						.peer = connection->client.peer,
 						.number = connection->client.number };
 	stream->asked_at = worker->now;
 	stream->is_grpc = is_grpc(&request);
@@ -199,7 +202,9 @@ static void run(struct weir__worker *worker, struct weir__connection *connection
 	}
 	connection->client.is_proven = stream->client.is_proven;
 	connection->client.user = stream->client.user;
-	stream->client.user = NULL; /* the users may change before a request that waits is done */
+	/* Users and certificates may change before a request that waits is done. */
+	stream->client.user = stream->client.certificate_user = NULL;
+	stream->client.peer = NULL;
 	weir__limit_stats_answered(worker->context.stats, !weir__client_is_waiting(&stream->client));
 }
 
