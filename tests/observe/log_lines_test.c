@@ -43,7 +43,7 @@ static void text_is_escaped(void)
 		{ "a control character of two bytes", BYTES("\xc2\x9b"), "\"\\xc2\\x9b\"", "\\u009b" },
 		{ "what turns the order of letters", BYTES("\xe2\x80\xae"), "\"\\xe2\\x80\\xae\"", "\\u202e" },
 		{ "four bytes", BYTES("\xf0\x9f\x98\x80"), "\"\xf0\x9f\x98\x80\"", "\xf0\x9f\x98\x80" },
-		{ "what is no UTF-8", BYTES("a\xff\xc3"), "\"a\\xff\\xc3\"", "a\\\\xff\\\\xc3" },
+		{ "bytes that are not UTF-8", BYTES("a\xff\xc3"), "\"a\\xff\\xc3\"", "a\\\\xff\\\\xc3" },
 		{ "an overlong form", BYTES("\xc0\xaf"), "\"\\xc0\\xaf\"", "\\\\xc0\\\\xaf" },
 	};
 	char expected[256];
@@ -188,7 +188,7 @@ static void the_end_does_not_wait_for_ever(void)
 	log = weir__log_new(ends[1], true);
 	CHECK(log != NULL);
 	while (weir__log_left_out(log) == 0)
-		weir__log_say(log, WEIR__LOG_INFO, "nobody reads this");
+		weir__log_say(log, WEIR__LOG_INFO, "this is not read");
 	weir__log_free(log);
 	close(ends[0]);
 	close(ends[1]);

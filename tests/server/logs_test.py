@@ -315,7 +315,7 @@ def sentences():
 
 TESTS = [("rejections as text", rejections_as_text), ("rejections as JSON", rejections_as_json),
          ("what is known of a request", what_is_known_of_a_request), ("keys of a policy", keys_of_a_policy), ("decided by Redis", rejections_by_redis),
-         ("lines are limited", lines_are_limited), ("nobody reads", nobody_reads), ("who changed what", who_changed_what),
+         ("lines are limited", lines_are_limited), ("the log is not read", nobody_reads), ("who changed what", who_changed_what),
          ("the next server", the_next_server), ("sentences", sentences)]
 
 if __name__ == "__main__":

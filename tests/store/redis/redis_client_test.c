@@ -962,7 +962,7 @@ static void a_node_joins_until_the_others_must_know(void)
 	CHECK(!info().is_joining);
 	beat_for(MS(3000), ":4\r\n"); /* another server has joined */
 	CHECK(!info().is_joining && info().nodes == 4);
-	for (uint32_t link = 0; link < 2; link++) /* cut off for so long that the others may have forgotten it */
+	for (uint32_t link = 0; link < 2; link++) /* cut off long enough that the others may have forgotten it */
 		weir__redis_client_lost(client, link, "it is cut off", now);
 	(void)wishes();
 	for (int i = 0; i < 35; i++) {
