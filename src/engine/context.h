@@ -12,6 +12,7 @@
 
 enum {
 	WEIR__CLIENT_NAME_MAX = 63,
+	WEIR__CONTEXT_ATTRIBUTES_MAX = 64, /* more than any protocol accepts, and `peer` */
 	/* The most requests of a worker that wait for a later completion. Beyond that, the store's fallback decides at
 	 * once. */
 	WEIR__IN_FLIGHT_MAX = 16384,
@@ -47,6 +48,8 @@ struct weir__context {
 	/* Room for keys of the policy's limits that had to be built, for requests that are being decoded. */
 	char keys[2 * WEIR__GUARD_KEY_ROOM];
 	size_t keys_used;
+	/* The attributes of a check whose client has a certificate, with `peer`. */
+	struct weir_attribute attributes[WEIR__CONTEXT_ATTRIBUTES_MAX];
 	struct weir__auth_limit *auth_limit;     /* shared by all workers; NULL after init: attempts are not limited */
 	struct weir__holds *holds;               /* shared by all workers; NULL after init: no room for holds */
 	struct weir__waiting *waiting;           /* this worker's own; NULL after init: no room for waits */
@@ -93,6 +96,9 @@ struct weir__client {
 	void (*write_peer)(const struct weir__client *client, char ret_peer[WEIR__AUDIT_PEER]);
 	bool is_leaving;               /* close after the current output is written */
 	const struct weir__user *user; /* NULL: not authenticated */
+	/* From the client's certificate: the user, which needs no password or token, and the attribute `peer`. */
+	const struct weir__user *certificate_user; /* NULL: none */
+	char *peer;                                /* owned by the connection; NULL: no certificate */
 	/* HTTP: the last request of this connection had a valid token. Then the next token is checked even if others at
 	 * this address have used up their attempts. */
 	bool is_proven;

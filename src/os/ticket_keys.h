@@ -9,7 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WEIR__TICKET_PERIOD_S = 4 * 3600, WEIR__TICKET_KEYS = 2, WEIR__TICKET_NAME_BYTES = 16, WEIR__TICKET_KEY_BYTES = 32 };
+enum {
+	WEIR__TICKET_PERIOD_S = 4 * 3600,
+	WEIR__TICKET_KEYS = 2,
+	WEIR__TICKET_NAME_BYTES = 16,
+	WEIR__TICKET_KEY_BYTES = 32
+};
 
 struct weir__ticket_key {
 	unsigned char name[WEIR__TICKET_NAME_BYTES];

@@ -35,10 +35,9 @@ static bool set_mac(EVP_MAC_CTX *mac, const struct weir__ticket_key *key)
 {
 	char digest[] = "SHA256";
 	unsigned char bytes[WEIR__TICKET_KEY_BYTES];
-	const OSSL_PARAM parameters[] = {
-		OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, bytes, sizeof(bytes)),
-		OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0), OSSL_PARAM_construct_end()
-	};
+	const OSSL_PARAM parameters[] = { OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, bytes, sizeof(bytes)),
+					  OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+					  OSSL_PARAM_construct_end() };
 	bool is_set;
 
 	memcpy(bytes, key->mac, sizeof(bytes));
@@ -147,7 +146,8 @@ static X509 *next_certificate(BIO *bio, bool *ret_is_damaged)
 	return certificate;
 }
 
-static int load_chain(struct weir__tls_server *server, const struct weir__tls_pem *pem, char ret_why[WEIR__TLS_WHY_SIZE])
+static int load_chain(struct weir__tls_server *server, const struct weir__tls_pem *pem,
+		      char ret_why[WEIR__TLS_WHY_SIZE])
 {
 	BIO *const bio = open_pem(pem);
 	bool is_damaged = false, is_taken = true;
@@ -214,8 +214,9 @@ static int load_authorities(struct weir__tls_server *server, const struct weir__
 	}
 	BIO_free(bio);
 	if (n == 0 && !is_damaged) {
-		(void)snprintf(ret_why, WEIR__TLS_WHY_SIZE,
-			       "the clients' CA: found no certificate in the file; use PEM, with -----BEGIN CERTIFICATE-----");
+		(void)snprintf(
+			ret_why, WEIR__TLS_WHY_SIZE,
+			"the clients' CA: found no certificate in the file; use PEM, with -----BEGIN CERTIFICATE-----");
 		return EINVAL;
 	}
 	return is_damaged || !is_taken ? refuse("the clients' CA", ret_why) : 0;
@@ -240,8 +241,9 @@ static bool set_up(struct weir__tls_server *server, struct weir__ticket_keys *ti
 	/* The data to write grows while it waits, and may move. An idle connection has no buffers. */
 	(void)SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 					    SSL_MODE_RELEASE_BUFFERS);
-	(void)SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE |
-					       SSL_OP_PRIORITIZE_CHACHA | SSL_OP_IGNORE_UNEXPECTED_EOF);
+	(void)SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+					       SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA |
+					       SSL_OP_IGNORE_UNEXPECTED_EOF);
 	SSL_CTX_set_read_ahead(ssl, 1); /* one call of the kernel for a record, not two */
 	(void)SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* tickets need no memory here */
 	(void)SSL_CTX_set_timeout(ssl, WEIR__TICKET_PERIOD_S);
@@ -268,9 +270,9 @@ int weir__tls_server_new(const struct weir__tls_identity *identity, struct weir_
 	if (server->ssl == NULL || !set_up(server, tickets) || !set_session_context(server, identity))
 		goto fail;
 	SSL_CTX_set_verify(server->ssl,
-			   identity->client_ca.at == NULL       ? SSL_VERIFY_NONE :
-			   identity->is_client_optional ? SSL_VERIFY_PEER :
-							  SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+			   identity->client_ca.at == NULL ? SSL_VERIFY_NONE :
+			   identity->is_client_optional   ? SSL_VERIFY_PEER :
+							    SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
 			   NULL);
 	error = load_chain(server, &identity->certificate, ret_why);
 	if (error == 0)

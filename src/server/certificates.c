@@ -33,7 +33,7 @@ struct weir__certificates {
 
 	pthread_t thread;
 	bool is_running;
-	unsigned char used[WEIR__DIGEST_BYTES];                         /* what `current` was made from */
+	unsigned char used[WEIR__DIGEST_BYTES];  /* what `current` was made from */
 	unsigned char wrong[WEIR__DIGEST_BYTES]; /* what was wrong at the last look; it is reported at the second one */
 	bool has_wrong, is_told;
 	char unread[LINE_SIZE]; /* why the files could not be read at the last look */
@@ -72,8 +72,8 @@ static int read_files(const struct weir__settings *settings, struct content *ret
 	*ret_content = (struct content){ .at = { NULL } };
 	for (int i = 0; i < FILES; i++) {
 		const char *const path = path_of(settings, i);
-		const int error = *path ? weir__text_file_read(path, FILE_MAX, &ret_content->at[i], &ret_content->n[i]) :
-					  0;
+		const int error =
+			*path ? weir__text_file_read(path, FILE_MAX, &ret_content->at[i], &ret_content->n[i]) : 0;
 
 		if (error != 0) {
 			*ret_file = i;
@@ -164,8 +164,7 @@ static void note_wrong(struct weir__certificates *certificates, const struct con
 {
 	char text[LINE_SIZE];
 
-	if (!certificates->has_wrong ||
-	    memcmp(certificates->wrong, content->digest, sizeof(content->digest)) != 0) {
+	if (!certificates->has_wrong || memcmp(certificates->wrong, content->digest, sizeof(content->digest)) != 0) {
 		memcpy(certificates->wrong, content->digest, sizeof(content->digest));
 		certificates->has_wrong = true;
 		certificates->is_told = false;
@@ -260,7 +259,8 @@ struct weir__certificates *weir__certificates_new(struct weir__settings *setting
 	if (certificates == NULL || !init_lock(certificates)) {
 		free(certificates);
 		weir__ticket_keys_free(tickets);
-		weir__settings_error(settings, weir__settings_place(settings, "tls_cert"), "tls_cert", "no memory for TLS");
+		weir__settings_error(settings, weir__settings_place(settings, "tls_cert"), "tls_cert",
+				     "no memory for TLS");
 		return NULL;
 	}
 	certificates->settings = settings;

@@ -267,6 +267,9 @@ bool weir__worker_shake(struct weir__worker *worker, struct weir__connection *co
 /* worker_tls.c: whether the loop must report room to write, for the handshake or to read what TLS has buffered. */
 bool weir__worker_tls_writes(const struct weir__connection *connection, bool reads);
 
+/* worker_tls.c: finds the user of the client's certificate again. */
+void weir__worker_find_certificate_user(struct weir__worker *worker, struct weir__connection *connection);
+
 /* worker_tls.c: announces that no more will be written. */
 void weir__worker_end_writing(const struct weir__connection *connection);
 

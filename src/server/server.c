@@ -499,9 +499,13 @@ static int make_denial_body(struct server *server)
 
 static int make_certificates(struct server *server)
 {
-	if (server->settings->tls_cert[0] == '\0')
+	struct weir__ticket_keys *const tickets = weir__handover_take_tickets();
+
+	if (server->settings->tls_cert[0] == '\0') {
+		weir__ticket_keys_free(tickets);
 		return DONE;
-	server->certificates = weir__certificates_new(server->settings, NULL);
+	}
+	server->certificates = weir__certificates_new(server->settings, tickets);
 	return server->certificates ? DONE : CALLED_WRONGLY;
 }
 
@@ -616,6 +620,9 @@ static void begin_handover(struct server *server)
 		server->is_handing = server->options->argv &&
 				     weir__handover_begin(&server->handover, server->options->argv, &server->listeners,
 							  server->parent,
+							  server->certificates ?
+								  weir__certificates_tickets(server->certificates) :
+								  NULL,
 							  weir__log_stream(server->log, WEIR__LOG_ERROR));
 }
 

@@ -62,6 +62,25 @@ static void tell_failure(struct weir__worker *worker, const struct weir__connect
 		      weir__tls_why(connection->tls), before);
 }
 
+void weir__worker_find_certificate_user(struct weir__worker *worker, struct weir__connection *connection)
+{
+	const struct weir__users *const users = worker->users;
+	char names[WEIR__TLS_NAMES_MAX][WEIR__TLS_NAME_SIZE];
+	const struct weir__user *user = NULL;
+	size_t n, which = 0;
+
+	if (connection->tls == NULL || connection->is_shaking)
+		return;
+	n = weir__tls_peer_names(connection->tls, names);
+	for (size_t i = 0; i < n && user == NULL && users; i++) {
+		user = weir__users_by_certificate(users, names[i], strlen(names[i]));
+		which = user ? i : 0;
+	}
+	connection->client.certificate_user = user;
+	free(connection->client.peer);
+	connection->client.peer = n > 0 ? strdup(names[which]) : NULL;
+}
+
 /* The handshake is complete. */
 static bool open_tls(struct weir__worker *worker, struct weir__connection *connection)
 {
@@ -69,6 +88,8 @@ static bool open_tls(struct weir__worker *worker, struct weir__connection *conne
 	connection->tls_bytes = OPEN_BYTES;
 	if (worker->context.counters)
 		weir__counters_add(&worker->context.counters->tls_handshakes, 1);
+	weir__worker_find_certificate_user(worker, connection);
+	connection->client.user = connection->client.certificate_user;
 	if (!connection->protocol->asks_at_once &&
 	    !weir__client_is_unauthenticated(&worker->context, &connection->client))
 		weir__worker_request_complete(connection);
@@ -112,4 +133,6 @@ void weir__worker_drop_tls(struct weir__connection *connection)
 	weir__tls_free(connection->tls);
 	connection->tls = NULL;
 	connection->tls_bytes = 0;
+	free(connection->client.peer);
+	connection->client.peer = NULL;
 }
