@@ -215,8 +215,7 @@ static void judge_throttle(const struct asked *one, const struct weir__resp_toke
 	require(tokens[3].number == (owed > room ? 0 : (int64_t)((room - owed) / one->each)), "something else is left");
 	require(tokens[is_cell ? 5 : 4].number == seconds_of(one->form, owed), "full at another time");
 	if (allowed || (is_cell && one->cost > one->limit))
-		require(tokens[is_cell ? 4 : 5].number == (is_cell ? -1 : 0),
-			"a time to retry where no wait helps");
+		require(tokens[is_cell ? 4 : 5].number == (is_cell ? -1 : 0), "a time to retry where no wait helps");
 	else
 		require(tokens[is_cell ? 4 : 5].number == seconds_of(one->form, owed + price - room),
 			"to be retried at another time");
