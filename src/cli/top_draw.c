@@ -259,6 +259,8 @@ static void add_state(struct weir__top_text *text, const struct weir__top_view *
 		add_some(text, ", ", server->store_nodes, " node");
 		add_some(text, ", ", server->store_deferred, " key");
 		add_words(text, " with deferred charges");
+		add_some(text, ", ", server->lease_held, " unit");
+		add_words(text, " held");
 	}
 	if (server->has_latency) {
 		add_duration(text, "; p50 ", server->answer_p50_ns);

@@ -88,7 +88,8 @@ static int read_header(struct weir__log_csv *csv, struct weir__slice header, con
 			has_time |= column->uses[i].to == WEIR__LOG_TIME || column->uses[i].to == WEIR__LOG_START;
 		csv->n++;
 	}
-	return has_time ? WEIR_OK : refuse(ret_message, "csv: no column of the header is a time; use --map time=COLUMN");
+	return has_time ? WEIR_OK :
+			  refuse(ret_message, "csv: no column of the header is a time; use --map time=COLUMN");
 }
 
 int weir__log_csv_new(struct weir__slice header, const struct weir__log_fields *fields, struct weir__log_csv **ret_csv,

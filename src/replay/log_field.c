@@ -263,7 +263,7 @@ static bool is_header(struct weir__slice header, struct weir__slice attribute)
 static struct weir__slice header_of(enum weir__log_dialect dialect, struct weir__slice name)
 {
 	static const char *const before[] = {
-		[WEIR__LOG_NGINX] = "http_", [WEIR__LOG_APACHE] = "{",   [WEIR__LOG_CADDY] = "request.headers.",
+		[WEIR__LOG_NGINX] = "http_", [WEIR__LOG_APACHE] = "{",         [WEIR__LOG_CADDY] = "request.headers.",
 		[WEIR__LOG_ENVOY] = "",      [WEIR__LOG_TRAEFIK] = "request_",
 	};
 	const size_t n = strlen(before[dialect]), end = dialect == WEIR__LOG_APACHE ? 2 : 0;
@@ -300,8 +300,8 @@ size_t weir__log_fields_find(const struct weir__log_fields *fields, struct weir_
 	return n;
 }
 
-void weir__log_fields_names(const struct weir__log_fields *fields,
-			    void (*tell)(void *context, struct weir__slice name), void *context)
+void weir__log_fields_names(const struct weir__log_fields *fields, void (*tell)(void *context, struct weir__slice name),
+			    void *context)
 {
 	for (const struct known *row = dialects[fields->dialect]; row->name; row++)
 		tell(context, weir__slice_of(row->name));

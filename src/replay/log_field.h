@@ -51,8 +51,8 @@ size_t weir__log_fields_find(const struct weir__log_fields *fields, struct weir_
 			     struct weir__log_field *ret_uses);
 
 /* Calls `tell` with each name that a field could have: the dialect's own, those of the maps and of wanted attributes. */
-void weir__log_fields_names(const struct weir__log_fields *fields,
-			    void (*tell)(void *context, struct weir__slice name), void *context);
+void weir__log_fields_names(const struct weir__log_fields *fields, void (*tell)(void *context, struct weir__slice name),
+			    void *context);
 
 /* Puts the bytes of a field where they belong. Returns NULL, or why the line is bad. */
 const char *weir__log_field_set(struct weir__log_fields *fields, const struct weir__log_field *field,

@@ -96,7 +96,7 @@ int weir__log_format_new(const struct weir__log_options *options, const char *na
 	format->name = name;
 	format->kind = row ? row->kind : TEXT;
 	weir__log_fields_init(&format->fields, options,
-			      row		  ? row->dialect :
+			      row               ? row->dialect :
 			      strchr(name, '$') ? WEIR__LOG_NGINX :
 						  WEIR__LOG_APACHE);
 	if (format->kind == TEXT)

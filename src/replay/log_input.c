@@ -82,8 +82,7 @@ static bool next_line(struct weir__log_input *input, struct weir__slice *ret_lin
 			if (!input->is_skipping) {
 				input->number++;
 				input->info.lines++;
-				note_bad(input, (struct weir__slice){ start, length },
-					 "it is longer than 65536 bytes");
+				note_bad(input, (struct weir__slice){ start, length }, "it is longer than 65536 bytes");
 			}
 			input->is_skipping = newline == NULL;
 			continue;

@@ -353,12 +353,9 @@ static bool scan_value(struct scan *scan, uint16_t node)
 const char *weir__log_json_parse(struct weir__log_json *json, struct weir__log_fields *fields, struct weir__slice bytes,
 				 char *room, struct weir__log_line *line)
 {
-	struct scan scan = { .json = json,
-			     .fields = fields,
-			     .line = line,
-			     .at = bytes.at,
-			     .end = bytes.at + bytes.n,
-			     .room = room };
+	struct scan scan = {
+		.json = json, .fields = fields, .line = line, .at = bytes.at, .end = bytes.at + bytes.n, .room = room
+	};
 
 	if (!take(&scan, '{') || !scan_members(&scan, ROOT))
 		return scan.why ? scan.why : "it is not a JSON object";

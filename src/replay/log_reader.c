@@ -39,7 +39,8 @@ static bool choose(struct weir__log_reader *reader)
 
 	reader->until = WEIR_NEVER;
 	for (size_t i = 0; i < reader->n; i++) {
-		const struct source *const source = &reader->sources[i], *const best = &reader->sources[reader->current];
+		const struct source *const source = &reader->sources[i], *const best =
+										 &reader->sources[reader->current];
 
 		if (source->is_at_end)
 			continue;

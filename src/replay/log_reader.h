@@ -45,14 +45,14 @@ enum { WEIR__LOG_EXAMPLES = 3, WEIR__LOG_EXAMPLE_SIZE = 160 };
 /* What was read from one input. */
 struct weir__log_input_info {
 	const char *path;
-	const char *format;    /* its name: see struct weir__log_options */
-	uint64_t lines;        /* without empty ones */
-	uint64_t bad;          /* lines that are not in this format */
-	uint64_t bytes;        /* after decompression */
-	bool has_fractions;    /* times have fractions of a second */
-	bool has_durations;    /* lines have the duration of their request, or the time of its start */
-	const char *error;     /* NULL: read to its end. Else why it ended before */
-	uint32_t n_examples;   /* of bad lines */
+	const char *format;  /* its name: see struct weir__log_options */
+	uint64_t lines;      /* without empty ones */
+	uint64_t bad;        /* lines that are not in this format */
+	uint64_t bytes;      /* after decompression */
+	bool has_fractions;  /* times have fractions of a second */
+	bool has_durations;  /* lines have the duration of their request, or the time of its start */
+	const char *error;   /* NULL: read to its end. Else why it ended before */
+	uint32_t n_examples; /* of bad lines */
 	struct {
 		uint64_t line;
 		const char *why;
@@ -64,10 +64,10 @@ struct weir__log_input_info {
 /* What was read from all inputs. */
 struct weir__log_totals {
 	uint64_t records, bad;
-	uint64_t spread;           /* records whose times had no fraction of a second */
-	uint64_t late;             /* records beyond the reorder window */
-	weir_ns latest_late;       /* by how much the latest of them was late */
-	uint64_t released_early;   /* seconds, because held_max was reached */
+	uint64_t spread;                /* records whose times had no fraction of a second */
+	uint64_t late;                  /* records beyond the reorder window */
+	weir_ns latest_late;            /* by how much the latest of them was late */
+	uint64_t released_early;        /* seconds, because held_max was reached */
 	bool is_out_of_memory;          /* the reading ended early */
 	uint64_t bytes_done, bytes_all; /* of the files, before decompression. bytes_all 0: not known */
 };

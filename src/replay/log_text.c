@@ -87,8 +87,8 @@ static struct weir__slice take_literal(struct compiler *compiler, char mark)
 	const char *const start = compiler->end;
 
 	while (*compiler->at && (*compiler->at != mark || (mark == '%' && compiler->at[1] == '%'))) {
-		if (*compiler->at == mark || (*compiler->at == '\\' && strchr("\"\\'", compiler->at[1]) &&
-					      compiler->at[1]))
+		if (*compiler->at == mark ||
+		    (*compiler->at == '\\' && strchr("\"\\'", compiler->at[1]) && compiler->at[1]))
 			compiler->at++;
 		else if (compiler->at[0] == '\\' && compiler->at[1] == 't') {
 			*compiler->end++ = '\t';
@@ -135,7 +135,8 @@ static int compile(struct compiler *compiler, char mark)
 		text->n++;
 	}
 	if (!has_time)
-		return refuse(compiler, "format: ", compiler->fields->dialect == WEIR__LOG_APACHE ? "%t" : "$time_local", 2,
+		return refuse(compiler,
+			      "format: ", compiler->fields->dialect == WEIR__LOG_APACHE ? "%t" : "$time_local", 2,
 			      " or another time is missing: without it nothing is known of when requests came");
 	return WEIR_OK;
 }
@@ -195,7 +196,10 @@ static const char *find_end(const struct variable *variable, const char *start, 
 
 static int hex_of(char c)
 {
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+	return c >= '0' && c <= '9' ? c - '0' :
+	       c >= 'a' && c <= 'f' ? c - 'a' + 10 :
+	       c >= 'A' && c <= 'F' ? c - 'A' + 10 :
+				      -1;
 }
 
 /* \xHH of nginx and Apache, and \" \\ \n \t and so on of Apache. Returns the bytes in `room`, which moves on. */
@@ -211,7 +215,8 @@ static struct weir__slice unescape(struct weir__slice bytes, char **room)
 
 		if (bytes.at[i] != '\\' || next == '\0') {
 			*to++ = bytes.at[i];
-		} else if (next == 'x' && i + 3 < bytes.n && hex_of(bytes.at[i + 2]) >= 0 && hex_of(bytes.at[i + 3]) >= 0) {
+		} else if (next == 'x' && i + 3 < bytes.n && hex_of(bytes.at[i + 2]) >= 0 &&
+			   hex_of(bytes.at[i + 3]) >= 0) {
 			*to++ = (char)(hex_of(bytes.at[i + 2]) * 16 + hex_of(bytes.at[i + 3]));
 			i += 3;
 		} else {

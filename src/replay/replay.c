@@ -91,7 +91,7 @@ static void choose_attributes(struct weir__replay *replay, const struct weir__re
 			continue;
 		replay->values[replay->n] = (uint8_t)i;
 		replay->attributes[replay->n++] = (struct weir_attribute){ .name = options->names[i].at,
-									    .name_length = options->names[i].n };
+									   .name_length = options->names[i].n };
 	}
 }
 
@@ -104,8 +104,10 @@ int weir__replay_new(struct weir_policy *policy, const struct weir__replay_optio
 	if (policy->envoy) {
 		struct weir__text why = weir__text_of_message(ret_message, 0);
 
-		weir__text_add(&why, "a policy in Envoy's format decides descriptors, and a log has none; replay needs a policy "
-				     "in Weir's own format");
+		weir__text_add(
+			&why,
+			"a policy in Envoy's format decides descriptors, and a log has none; replay needs a policy "
+			"in Weir's own format");
 		weir_policy_free(policy);
 		return WEIR_ERR_UNSUPPORTED;
 	}
@@ -164,6 +166,13 @@ static bool begin(struct weir__replay *replay, struct request *request, const st
 	return error == WEIR_OK;
 }
 
+/* Fetches the other slots that keys may be in, of those that are not in their first line, which is here by now. */
+static void fetch(const struct weir__replay *replay, const struct request *request)
+{
+	for (uint32_t i = 0; i < request->check.n_enforced; i++)
+		weir__table_prefetch_rest(replay->table, request->claims[i].limit, request->check.hashes[i]);
+}
+
 static void decide(struct weir__replay *replay, struct request *request, weir_ns now,
 		   struct weir__replay_answer *answer)
 {
@@ -200,6 +209,9 @@ void weir__replay_decide(struct weir__replay *replay, const struct weir__log_rec
 
 	for (size_t i = 0; i < n; i++)
 		is_begun[i] = begin(replay, &replay->requests[i], records[i]);
+	for (size_t i = 0; i < n; i++)
+		if (is_begun[i])
+			fetch(replay, &replay->requests[i]);
 	for (size_t i = 0; i < n; i++) {
 		struct request *const request = &replay->requests[i];
 

@@ -26,15 +26,15 @@ struct weir__replay_options {
 struct weir__replay_answer {
 	/* False: the policy cannot decide this request, and `error` says why. A server would return an error. */
 	bool is_decided;
-	bool is_unmatched; /* no limit of the policy matches it */
+	bool is_unmatched;      /* no limit of the policy matches it */
 	uint32_t n_enforced, n; /* claims: enforced limits first, then those in shadow */
 	/* The enforced claim that decided: see struct weir_decision. NO_CLAIM: none did. */
 	uint32_t decider;
-	struct weir_verdict verdict;          /* of decided_by, with the longest delay of all enforced limits */
-	const struct weir_claim *claims;      /* n */
-	const struct weir_verdict *verdicts;  /* n, each of that limit alone */
-	const uint32_t *plans;                /* n, for weir_policy_plan_of */
-	const uint64_t *hashes;               /* n_enforced, of the keys */
+	struct weir_verdict verdict;         /* of decided_by, with the longest delay of all enforced limits */
+	const struct weir_claim *claims;     /* n */
+	const struct weir_verdict *verdicts; /* n, each of that limit alone */
+	const uint32_t *plans;               /* n, for weir_policy_plan_of */
+	const uint64_t *hashes;              /* n_enforced, of the keys */
 	const char *error;
 };
 

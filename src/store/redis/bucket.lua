@@ -5,8 +5,8 @@ local function make_bucket()
 	local bucket = {}
 
 	-- Whole tokens left in a bucket that is full after this time.
-	local function left(plan, used, owed_rest)
-		local whole, rest = minus(plan.span, plan.span_rest, used, owed_rest, plan.grain)
+	local function left(plan, used, used_rest)
+		local whole, rest = minus(plan.span, plan.span_rest, used, used_rest, plan.grain)
 		return whole < 0 and 0 or divide(plan, whole, rest)
 	end
 
@@ -64,6 +64,52 @@ local function make_bucket()
 		return math.max(0, n - tokens)
 	end
 
+	local function sum(plan, whole, rest, more, more_rest)
+		rest = rest + more_rest
+		if rest >= plan.grain then
+			return whole + more + 1, rest - plan.grain
+		end
+		return whole + more, rest
+	end
+
+	-- More is used than can be, because the clock has stepped back since, not because servers have pushed more.
+	local function is_behind_new_clock(plan, state, used, rest)
+		return used >= plan.span + STEP_BACK and (used > plan.span + STEP_BACK or rest > plan.span_rest) and
+			not (state.is_over and state.used_at - now < STEP_BACK)
+	end
+
+	-- For leases and pushes. There is nothing to look at: the state is the view.
+	function bucket.look() end
+
+	-- Charges what was allowed already, up to twice the tokens.
+	function bucket.charge_late(plan, state, cost)
+		local used, rest = state.at - now, state.rest
+		if used < 0 then
+			used, rest = 0, 0
+		end
+		local most, most_rest = sum(plan, plan.span, plan.span_rest, plan.span, plan.span_rest)
+		used, rest = sum(plan, used, rest, times(plan, cost))
+		if is_less(most, most_rest, used, rest) then
+			used, rest = most, most_rest
+		end
+		state.at, state.rest, state.used_at = now + used, rest, now
+		return true
+	end
+
+	bucket.push = bucket.charge_late
+
+	function bucket.is_over(plan, state)
+		return is_less(plan.span, plan.span_rest, state.at - now, state.rest)
+	end
+
+	-- Adds the time in which lent tokens refill.
+	local function with_lent(plan, state, used, rest)
+		if state.lent == 0 then
+			return used, rest
+		end
+		return sum(plan, used, rest, times(plan, lent_of(plan, state)))
+	end
+
 	-- Returns, like `step` in step.lua: allowed, remaining, granted, time until retry or departure, time until
 	-- full. Times are microseconds and nanoseconds. No retry time means never.
 	function bucket.step(plan, state, operation, cost, charge)
@@ -71,18 +117,20 @@ local function make_bucket()
 		local used, rest = state.at - now, state.rest
 		if used < 0 then
 			used, rest = 0, 0
-		elseif not plan.is_shared and used >= span + STEP_BACK and (used > span + STEP_BACK or rest > span_rest) then
+		elseif not plan.is_shared and is_behind_new_clock(plan, state, used, rest) then
 			used, rest = span, span_rest
 			state.at, state.rest, state.used_at, state.is_changed = now + span, span_rest, now, true
 		end
 		if operation == REFUND then
 			used, rest = refund(plan, state, used, rest, times(plan, cost))
+			used, rest = with_lent(plan, state, used, rest)
 			return true, left(plan, used, rest), 0, 0, 0, used, ceil(rest / count)
 		elseif operation == UNDO then
 			local given, given_rest, tokens = undoable(plan, used, rest, cost, charge)
 			if tokens > 0 then
 				used, rest = refund(plan, state, used, rest, given, given_rest)
 			end
+			used, rest = with_lent(plan, state, used, rest)
 			return true, left(plan, used, rest), tokens, 0, 0, used, ceil(rest / count)
 		end
 		if operation == CANCEL then
@@ -92,6 +140,8 @@ local function make_bucket()
 			end
 			return true, left(plan, used, rest), tokens, 0, 0, used, ceil(rest / count)
 		end
+		local own, own_rest = used, rest
+		used, rest = with_lent(plan, state, used, rest)
 		local wanted, delay, delay_rest = cost, 0, 0
 		if plan.option then
 			delay, delay_rest = used, ceil(rest / count)
@@ -103,11 +153,8 @@ local function make_bucket()
 		if wanted > plan.most then
 			return false, left(plan, used, rest), 0, nil, nil, used, ceil(rest / count)
 		end
-		local after, after_rest = times(plan, wanted)
-		after, after_rest = used + after, rest + after_rest
-		if after_rest >= grain then
-			after, after_rest = after + 1, after_rest - grain
-		end
+		local price, price_rest = times(plan, wanted)
+		local after, after_rest = sum(plan, used, rest, price, price_rest)
 		if wanted > 0 and (after > span or (after == span and after_rest > span_rest)) then
 			after, after_rest = after - span, after_rest - span_rest
 			if after_rest < 0 then
@@ -119,7 +166,8 @@ local function make_bucket()
 			return true, left(plan, used, rest), 0, delay, delay_rest, used, ceil(rest / count)
 		end
 		if wanted > 0 then
-			state.at, state.rest, state.used_at, state.is_changed = now + after, after_rest, now, true
+			own, own_rest = sum(plan, own, own_rest, price, price_rest)
+			state.at, state.rest, state.used_at, state.is_changed = now + own, own_rest, now, true
 		end
 		return true, left(plan, after, after_rest), wanted, delay, delay_rest, after, ceil(after_rest / count)
 	end
@@ -191,8 +239,18 @@ local function make_bucket()
 			set(to, state, state.at, rest_in(to, from, rest))
 			return
 		end
-		if is_less(from.span + STEP_BACK, from.span_rest, used, rest) then
+		if is_behind_new_clock(from, state, used, rest) then
 			used, rest = from.span, from.span_rest
+		end
+		if state.is_over and is_less(from.span, from.span_rest, used, rest) then
+			local over, over_rest = minus(used, rest, from.span, from.span_rest, from.grain)
+			used, rest = from.span, from.span_rest
+			if to.most < from.most then
+				used, rest = times(from, to.most)
+			end
+			used, rest = rescale(from, to, sum(from, used, rest, over, over_rest))
+			set(to, state, now + used, rest)
+			return
 		end
 		local behind, behind_rest = 0, 0
 		if is_less(from.span, from.span_rest, used, rest) then

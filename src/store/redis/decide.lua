@@ -15,7 +15,7 @@
 -- script again, so there is only one, make_general. It contains everything that the fast path does not need. The fast
 -- path is a plain take from a smooth bucket, in the loop at the end.
 local read, pack, floor, ceil, call = struct.unpack, struct.pack, math.floor, math.ceil, redis.call
-local TAKE, UNDO, DEPART, CANCEL, BUCKET = 1, 6, 7, 8, 0
+local TAKE, UNDO, DEPART, CANCEL, GRANT, BUCKET = 1, 6, 7, 8, 9, 0
 local EXACT = 2 ^ 53
 local STEP_BACK = 60000000 -- a clock that steps back further is a new clock
 -- A key expires GRACE_MS after it is full, so that the clocks of two servers may differ a little. It lives longer by up
@@ -49,6 +49,7 @@ local anew = 0 -- values that were damaged or not Weir's; their keys were reset
 
 local function make_general()
 	-- include numbers.lua
+	-- include leases.lua
 	-- include bucket.lua
 	-- include interval.lua
 	-- include window.lua
@@ -144,6 +145,11 @@ while at <= bytes do
 			end
 			n = n + 1
 			answers[n] = general.undo(operation, place, cost, n, charge)
+		elseif operation >= GRANT then
+			local first, second
+			first, second, at = read('<I7I7', requests, at)
+			n = n + 1
+			answers[n] = general.lease(operation, place, cost, n, first, second)
 		elseif operation == DEPART then
 			local longest, longest_ns
 			longest, longest_ns, at = read('<I7I2', requests, at)
