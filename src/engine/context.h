@@ -64,7 +64,7 @@ struct weir__context {
 	struct weir__counters *counters;
 	struct weir__limit_stats_set *stats_set; /* likewise; NULL after init: no statistics */
 	struct weir__limit_stats *stats;
-	struct weir__tracer_set *tracers; /* likewise; NULL after init: no tracing, no rejection log */
+	struct weir__tracer_set *tracers; /* likewise; NULL after init: no tracing, no denial log */
 	struct weir__tracer *tracer;
 	struct weir__log *log;           /* shared by all workers; NULL after init: no log */
 	struct weir__recorder *recorder; /* shared by all workers; NULL after init: decisions are not recorded */

@@ -51,14 +51,14 @@ static void text_is_escaped(void)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct weir__log_line line;
 
-		weir__log_begin(&line, false, WEIR__LOG_INFO, "rejected");
+		weir__log_begin(&line, false, WEIR__LOG_INFO, "denied");
 		weir__log_text(&line, "key", rows[i].bytes, rows[i].n);
 		(void)snprintf(expected, sizeof(expected), " key=%s\n", rows[i].text);
 		CHECK_TEXT(said(&line), expected);
-		weir__log_begin(&line, true, WEIR__LOG_INFO, "rejected");
+		weir__log_begin(&line, true, WEIR__LOG_INFO, "denied");
 		weir__log_text(&line, "key", rows[i].bytes, rows[i].n);
 		(void)snprintf(expected, sizeof(expected),
-			       "\",\"level\":\"info\",\"event\":\"rejected\",\"key\":\"%s\"}\n", rows[i].json);
+			       "\",\"level\":\"info\",\"event\":\"denied\",\"key\":\"%s\"}\n", rows[i].json);
 		CHECK_TEXT(said(&line), expected);
 		if (check_failed)
 			printf("# that was: %s\n", rows[i].what);
@@ -94,7 +94,7 @@ static void a_long_line_is_cut(void)
 				const char *end;
 
 				memset(bytes, fill[kind], n);
-				weir__log_begin(&line, is_json, WEIR__LOG_INFO, "rejected");
+				weir__log_begin(&line, is_json, WEIR__LOG_INFO, "denied");
 				weir__log_text(&line, "key", bytes, n);
 				weir__log_text(&line, "path", bytes, n);
 				weir__log_number(&line, "n", 1);

@@ -105,7 +105,7 @@ static void show_trace(struct weir__tracer *tracer, const struct weir__http_requ
 		trace_context->state = NULL;
 }
 
-/* Context for the trace span and the rejection log. */
+/* Context for the trace span and the denial log. */
 static void show_request(struct weir__worker *worker, const struct weir__connection *connection,
 			 const struct weir__http_request *request)
 {
