@@ -180,7 +180,7 @@ static void print_why_wait(const struct weir__tune_found *found)
 
 	printf("  rate       the least at which %s", percent(found->wish->wait_ppm, WEIR__TUNING_PPM, number));
 	printf(" of the requests wait no longer than %s.\n", span(found->wish->wait, text));
-	printf("  queue      %" PRIu64 " places deny none: so long was the queue at its longest, %s.\n",
+	printf("  queue      %" PRIu64 " places deny none. The longest wait in the queue was %s.\n",
 	       best->limit.burst, span(best->tried.longest_delay, text));
 }
 
@@ -387,7 +387,7 @@ void weir__tune_report_policy(FILE *out, const struct weir__tune_found *found)
 
 	fputs("limits:\n  - name: ", out);
 	print_name(out, name, strlen(name));
-	fputs("\n    mode: shadow # decides and counts, but denies nobody; remove this line to enforce\n", out);
+	fputs("\n    mode: shadow # decides and counts, but denies nothing; remove this line to enforce\n", out);
 	for (unsigned i = 0; i < limit->n_parts; i++) {
 		const struct weir__slice part = found->policy->attributes.of[limit->parts[i].attribute].name;
 

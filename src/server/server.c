@@ -682,10 +682,10 @@ static void look_at_table(struct server *server)
 /* Writes the audit line of a change that a signal caused. */
 static void audit(const struct server *server, const char *what, uint64_t process)
 {
-	const struct weir__audit_who nobody = weir__audit_system("signal");
+	const struct weir__audit_who by_itself = weir__audit_system("signal");
 	struct weir__log_line line;
 
-	weir__audit_begin(&line, server->log, &nobody, what);
+	weir__audit_begin(&line, server->log, &by_itself, what);
 	if (process > 0)
 		weir__log_number(&line, "to_process", process);
 	weir__audit_end(&line, server->log, NULL);

@@ -235,7 +235,7 @@ def not_there_at_the_start(kind):
         told = start_fails("--policy", far.url())
         assert told.startswith(f"{far.shown()}:1:1: ") and told.count("\n") == 1, told
         told = start_fails("--policy", far.url(), "--policy_copy", copy)
-        assert f"{copy}:1:1: No such file or directory; there is no copy to start from\n" in told, told
+        assert f"{copy}:1:1: No such file or directory; no copy to start from\n" in told, told
         far.start()
         told = start_fails("--policy", far.url(), "--policy_copy", copy)
         assert "key not found" in told, told

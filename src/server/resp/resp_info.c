@@ -159,8 +159,7 @@ static int describe_observing(const struct weir__context *context, char *text, s
 	return snprintf(text, size,
 			"# Observing\r\nspans_sent:%" PRIu64 "\r\nspans_dropped:%" PRIu64
 			"\r\ndenials_left_out:%" PRIu64 "\r\nlog_lines_left_out:%" PRIu64 "\r\n",
-			info.spans_sent, info.spans_dropped, info.denials_left_out,
-			weir__log_left_out(context->log));
+			info.spans_sent, info.spans_dropped, info.denials_left_out, weir__log_left_out(context->log));
 }
 
 static const struct section {

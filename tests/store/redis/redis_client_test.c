@@ -760,7 +760,7 @@ static void a_call_has_a_longest(void)
 	CHECK_TEXT(said(0), "EVALSHA 1");
 	take_done();
 	check_done(3, WEIR__REDIS_JOB_UNREACHED);
-	CHECK_TEXT(info().last_error, "h:6379: there is no room for one job in a call");
+	CHECK_TEXT(info().last_error, "h:6379: a single job exceeds the size of a call");
 	admit(0, 1, 9);
 	check_done(4, WEIR__REDIS_JOB_DECIDED);
 	end();
