@@ -180,8 +180,8 @@ static void print_why_wait(const struct weir__tune_found *found)
 
 	printf("  rate       the least at which %s", percent(found->wish->wait_ppm, WEIR__TUNING_PPM, number));
 	printf(" of the requests wait no longer than %s.\n", span(found->wish->wait, text));
-	printf("  queue      %" PRIu64 " places deny none. The longest wait in the queue was %s.\n",
-	       best->limit.burst, span(best->tried.longest_delay, text));
+	printf("  queue      %" PRIu64 " places deny none. The longest wait in the queue was %s.\n", best->limit.burst,
+	       span(best->tried.longest_delay, text));
 }
 
 static void print_rival(const struct weir__tune_found *found)

@@ -54,7 +54,8 @@ static int read_magic(struct weir__recording_reader *reader, const char *path, s
 	while (reader->n < WEIR__RECORDING_MAGIC_SIZE && !reader->is_at_end)
 		read_more(reader);
 	if (!weir__recording_is((struct weir__slice){ (const char *)reader->room, reader->n }))
-		return refuse(ret_message, path, reader->fault ? reader->fault : "this is not a recording of weir record",
+		return refuse(ret_message, path,
+			      reader->fault ? reader->fault : "this is not a recording of weir record",
 			      WEIR_ERR_SYNTAX);
 	if (memcmp(reader->room, WEIR__RECORDING_MAGIC, WEIR__RECORDING_MAGIC_SIZE) != 0)
 		return refuse(ret_message, path, "a recording in a later format; use a newer weir", WEIR_ERR_SYNTAX);
