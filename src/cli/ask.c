@@ -33,7 +33,7 @@ static const struct question {
 	int least, most;
 	bool repeats, can_wait, has_attributes; /* operands are NAME=VALUE */
 	bool has_here;
-	int cost_at;                            /* index of the operand that may be granted in part, or -1 */
+	int cost_at; /* index of the operand that may be granted in part, or -1 */
 	struct weir__ask_words words;
 	/* The commands that need more than one request have their own function. */
 	enum weir__manage_result (*run)(struct weir__link *link, bool is_json);

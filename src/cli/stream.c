@@ -54,8 +54,8 @@ static void host_of(const char *where, char ret_host[WEIR__NET_NAME_SIZE])
 	(void)snprintf(ret_host, WEIR__NET_NAME_SIZE, "%.*s", (int)n, where);
 }
 
-int weir__stream_open(struct weir__stream *stream, const char *at, struct weir__tls_context *context, uint32_t timeout_ms,
-		      char ret_why[WEIR__TLS_WHY_SIZE])
+int weir__stream_open(struct weir__stream *stream, const char *at, struct weir__tls_context *context,
+		      uint32_t timeout_ms, char ret_why[WEIR__TLS_WHY_SIZE])
 {
 	bool is_tls;
 	const char *const where = weir__stream_where(at, &is_tls);

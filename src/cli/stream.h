@@ -9,11 +9,11 @@
 #include "os/tls.h"
 
 /* Of the options in every help. */
-#define WEIR__STREAM_HELP \
-	"  --cacert FILE         with tls://, CAs that may sign the server's certificate, in PEM. Default:\n" \
-	"                        WEIR_CACERT from the environment, or else the CAs of this system\n" \
-	"  --cert FILE, --key FILE\n" \
-	"                        with tls://, the client's certificate and its key. Default: WEIR_CERT\n" \
+#define WEIR__STREAM_HELP                                                                                              \
+	"  --cacert FILE         with tls://, CAs that may sign the server's certificate, in PEM. Default:\n"          \
+	"                        WEIR_CACERT from the environment, or else the CAs of this system\n"                   \
+	"  --cert FILE, --key FILE\n"                                                                                  \
+	"                        with tls://, the client's certificate and its key. Default: WEIR_CERT\n"              \
 	"                        and WEIR_KEY\n"
 
 struct weir__stream {
@@ -32,8 +32,8 @@ int weir__stream_context(const char *at, const struct weir__tls_files *files, st
 			 char ret_why[WEIR__TLS_WHY_SIZE]);
 
 /* Connects. The socket blocks, for timeout_ms at most. Returns 0 or an errno. EPROTO: TLS failed, as ret_why says. */
-int weir__stream_open(struct weir__stream *stream, const char *at, struct weir__tls_context *context, uint32_t timeout_ms,
-		      char ret_why[WEIR__TLS_WHY_SIZE]);
+int weir__stream_open(struct weir__stream *stream, const char *at, struct weir__tls_context *context,
+		      uint32_t timeout_ms, char ret_why[WEIR__TLS_WHY_SIZE]);
 void weir__stream_close(struct weir__stream *stream);
 
 /* Return the number of bytes, 0 at the end, or -errno. */

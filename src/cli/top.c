@@ -36,7 +36,7 @@ static struct top {
 static int help(void)
 {
 	printf("usage: weir top [OPTION...]\n\n"
-	       "Shows the current traffic of a server (weir serve): rates, rejections and what is left of each limit,\n"
+	       "Shows the current traffic of a server (weir serve): rates, denials and what is left of each limit,\n"
 	       "and the top keys. Press ? for the keyboard commands.\n\n"
 	       "  --at WHERE            HOST:PORT, tls://HOST:PORT, or the path of a socket (with a slash).\n"
 	       "                        Default: WEIR_AT from the environment, or else " WEIR__LINK_HERE "\n"

@@ -24,6 +24,7 @@ void weir__context_init(struct weir__context *context, struct weir_table *table,
 	context->tracers = NULL;
 	context->tracer = NULL;
 	context->log = NULL;
+	context->recorder = NULL;
 	context->mailbox = NULL;
 	context->key_count_cache = NULL;
 	context->hides_keys = context->shows_values = false;

@@ -28,6 +28,7 @@ struct weir__key_count_cache;
 struct weir__log;
 struct weir__mailbox;
 struct weir__policy_loader;
+struct weir__recorder;
 struct weir__user_reload;
 struct weir__request;
 struct weir__settings;
@@ -65,8 +66,9 @@ struct weir__context {
 	struct weir__limit_stats *stats;
 	struct weir__tracer_set *tracers; /* likewise; NULL after init: no tracing, no rejection log */
 	struct weir__tracer *tracer;
-	struct weir__log *log;         /* shared by all workers; NULL after init: no log */
-	struct weir__mailbox *mailbox; /* this worker's own; NULL after init: no mailbox */
+	struct weir__log *log;           /* shared by all workers; NULL after init: no log */
+	struct weir__recorder *recorder; /* shared by all workers; NULL after init: decisions are not recorded */
+	struct weir__mailbox *mailbox;   /* this worker's own; NULL after init: no mailbox */
 	/* This worker's own; NULL after init: key counts are estimated from a part of the table. */
 	struct weir__key_count_cache *key_count_cache;
 

@@ -145,6 +145,13 @@
 	  "Units sent to be charged in the store without a reply; they are not sent again.") \
 	X(STORE_DEFERRED_DROPPED, "rate_limiter_store_deferred_dropped", COUNTER, "", "", \
 	  "Units that exceeded deferred_memory; they are not charged in the store.") \
+	X(LEASE_DECISIONS, "rate_limiter_lease_decisions", COUNTER, "", "outcome", \
+	  "Requests decided without the store, by outcome: allowed from held units, or denied because the store had just denied such a request.") \
+	X(LEASE_HELD, "rate_limiter_lease_held", GAUGE, "", "", "Units of leased limits that the store lent to this server and that are unspent.") \
+	X(LEASE_UNITS, "rate_limiter_lease_units", COUNTER, "", "event", \
+	  "Units of leased limits by event: granted by the store, returned to it, or expired unspent.") \
+	X(LEASE_DROPPED, "rate_limiter_lease_dropped", COUNTER, "", "", \
+	  "Draws and returns of units that were not made because too many were under way.") \
 	X(STORE_SECONDS, "rate_limiter_store_decision_duration_seconds", HISTOGRAM, "seconds", "", \
 	  "How long the store took to decide a request.") \
 	X(TLS_HANDSHAKES, "rate_limiter_tls_handshakes", COUNTER, "", "", "TLS handshakes that completed.") \

@@ -20,8 +20,10 @@
 #include "observe/audit.h"
 #include "observe/counters.h"
 #include "observe/limit_stats.h"
+#include "observe/recorder.h"
 #include "observe/tracer.h"
 #include "os/memory_room.h"
+#include "os/monotonic.h"
 #include "os/net.h"
 #include "os/notify.h"
 #include "os/process.h"
@@ -35,12 +37,14 @@
 #include "server/parent.h"
 #include "server/pid_file.h"
 #include "server/policy_loader.h"
+#include "server/recorder_policy.h"
 #include "server/settings.h"
 #include "server/shared_changes.h"
 #include "server/shutdown.h"
 #include "server/stores.h"
 #include "server/user_reload.h"
 #include "server/worker.h"
+#include "store/lease_store.h"
 #include "store/table/table.h"
 
 enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
@@ -62,6 +66,7 @@ struct server {
 	const struct weir_table_limit *counted_as;
 	struct weir__auth_limit *auth_limit;
 	struct weir__holds *holds;
+	struct weir__recorder *recorder;
 	struct weir__accept_balancer *balancer;
 	struct weir__address_counts *address_counts; /* NULL: an address may have any number of connections */
 	struct weir__user_reload *user_reload;
@@ -380,8 +385,10 @@ static int start_store(struct server *server)
 	struct weir__settings *const settings = server->settings;
 	struct weir_message why;
 
-	if (settings->store[0] == '\0' ||
-	    weir__stores_new(settings, server->table, server->log, &server->stores, &why) == WEIR_OK)
+	if (settings->store[0] == '\0')
+		return DONE;
+	weir__lease_begin(server->table, server->pipe >= 0, weir__boot_ns());
+	if (weir__stores_new(settings, server->table, server->log, &server->stores, &why) == WEIR_OK)
 		return DONE;
 	weir__settings_error(settings, weir__settings_place(settings, "store"), "store", "%s", why.text);
 	return FAILED;
@@ -427,6 +434,22 @@ static int make_holds(struct server *server)
 	return FAILED;
 }
 
+static int make_recorder(struct server *server)
+{
+	const struct weir__recorder_options options = { .table = server->table,
+							.guard = server->loader ?
+									 weir__policy_loader_guard(server->loader) :
+									 NULL,
+							.policy = weir__recorder_policy,
+							.source = server->loader };
+
+	server->recorder = weir__recorder_new(&options);
+	if (server->recorder)
+		return DONE;
+	fputs("weir serve: no memory for the recorder\n", stderr);
+	return FAILED;
+}
+
 /* A connection needs a descriptor, and the usual soft limit of 1024 is low. If it cannot be raised, further clients
  * wait until others have gone. */
 static void raise_descriptors(void)
@@ -452,6 +475,7 @@ static int start_worker(struct server *server, uint32_t number)
 						.stats_set = server->stats_set,
 						.tracers = server->tracers,
 						.log = server->log,
+						.recorder = server->recorder,
 						.number = number,
 						.spin_ns = settings->spin_ns,
 						.idle_ns = { [WEIR__PROTOCOL_RESP] = settings->idle_ns,
@@ -838,6 +862,7 @@ static void end(struct server *server)
 	weir__stores_free(server->stores);
 	weir__policy_loader_free(server->loader);
 	weir__holds_free(server->holds);
+	weir__recorder_free(server->recorder);
 	weir__auth_limit_free(server->auth_limit);
 	limit_end(server, REPLIES_LEAST_MS); /* a file is written to the disk */
 	weir_table_free(server->table);
@@ -861,11 +886,10 @@ static int start_log(struct server *server)
 
 static int run(struct server *server)
 {
-	static int (*const steps[])(struct server *) = {
-		start_log,     read_policy,     size_arena, open_table,       start_policy,      start_store,
-		start_changes, make_auth_limit, make_holds, make_denial_body, make_certificates, make_user_reload,
-		start
-	};
+	static int (*const steps[])(
+		struct server *) = { start_log,        read_policy,       size_arena,       open_table, start_policy,
+				     start_store,      start_changes,     make_auth_limit,  make_holds, make_recorder,
+				     make_denial_body, make_certificates, make_user_reload, start };
 	sigset_t signals;
 	int error;
 

@@ -35,6 +35,7 @@ static const weir_ns stall_ns = 30000000000;  /* default of the option */
 static const weir_ns late_ns = 10000000000;   /* default of the option */
 static const weir_ns drain_ns = 5000000000;   /* for clients to take their last replies */
 static const weir_ns drain_look_ns = 1000000; /* how often to check whether the replies have arrived */
+static const weir_ns leave_ns = 1000000000;   /* for the store to take back what it lent */
 
 const struct weir__protocol_handler *const weir__protocol_handlers[WEIR__PROTOCOLS] = {
 	[WEIR__PROTOCOL_RESP] = &weir__protocol_resp, [WEIR__PROTOCOL_HTTP] = &weir__protocol_http
@@ -593,6 +594,23 @@ static void drain(struct weir__worker *worker)
 	}
 }
 
+/* Gives back what the store holds ahead, unless another process goes on with the table. What a store that does not
+ * reply was lent ends by itself. */
+static void leave_store(struct weir__worker *worker)
+{
+	const struct weir_table *const table = worker->options.table;
+	const weir_ns deadline = weir_table_now(worker->options.table) + leave_ns;
+	struct weir__loop_event events[WEIR__LOOP_EVENTS];
+
+	if (atomic_load(&worker->leaving) != WEIR__STAYS && (table->is_shared || table->region.file >= 0))
+		return;
+	while (!weir__store_leave(worker->context.store) && weir_table_now(worker->options.table) < deadline) {
+		weir__loop_set_alarm(&worker->loop, drain_look_ns);
+		(void)weir__loop_wait(&worker->loop, -1, events);
+		collect(worker);
+	}
+}
+
 /* --- the thread ------------------------------------------------------------------------------------------------- */
 
 static void *work(void *worker_)
@@ -621,6 +639,7 @@ static void *work(void *worker_)
 		weir__worker_do_what_is_due(worker);
 	}
 	drain(worker);
+	leave_store(worker);
 	weir__mailbox_close(worker->context.mailbox); /* before the loop is closed: a task that returns would wake it */
 	worker->context.mailbox = NULL;
 	return NULL;
@@ -675,6 +694,7 @@ static bool make_waiting(struct weir__worker *worker)
 {
 	const struct weir__waiting_options options = { .store = worker->context.store,
 						       .table = worker->options.table,
+						       .recorder = worker->options.recorder,
 						       .most = WAITERS_MAX,
 						       .over = weir__wait_over,
 						       .goes_on = weir__wait_goes_on };
@@ -740,6 +760,7 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->context.stats_set = options->stats_set;
 	worker->context.stats = weir__limit_stats_set_of(options->stats_set, options->number);
 	worker->context.log = options->log;
+	worker->context.recorder = options->recorder;
 	worker->context.tracers = options->tracers;
 	worker->context.tracer = weir__tracer_set_of(options->tracers, options->number);
 	if (worker->context.stats)

@@ -80,6 +80,7 @@ struct weir__worker_options {
 	struct weir__limit_stats_set *stats_set; /* of all workers; NULL: nothing is observed */
 	struct weir__tracer_set *tracers;        /* of all workers; they get decisions only with stats_set */
 	struct weir__log *log;                   /* of all workers; NULL: no log */
+	struct weir__recorder *recorder;         /* of all workers; NULL: decisions are not recorded */
 	const struct weir__settings *settings;   /* for CONFIG GET; NULL: nothing to show */
 	struct weir__user_reload *user_reload;   /* who may connect; NULL: everyone */
 	struct weir__stores *stores;             /* of all workers; NULL: the table decides */

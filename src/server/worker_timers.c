@@ -143,6 +143,7 @@ void weir__worker_do_what_is_due(struct weir__worker *worker)
 		weir__worker_hear_listeners(worker, true);
 	next = weir__min(weir__min(weir__waiting_next(worker->context.waiting), next),
 			 weir__min(weir__min(worker->accept_at, worker->look_at), late_at(worker)));
+	next = weir__min(next, weir__store_due(worker->context.store, worker->now));
 	if (next != WEIR_NEVER)
 		set_alarm(worker, next);
 }

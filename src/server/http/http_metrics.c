@@ -338,6 +338,19 @@ static void add_store_numbers(struct weir__metrics *metrics, const struct weir__
 		weir__metrics_one(metrics, rows[i].metric, rows[i].value);
 }
 
+static void add_leases(struct weir__metrics *metrics, const struct weir__store_status *status)
+{
+	weir__metrics_begin(metrics, WEIR__METRIC_LEASE_DECISIONS);
+	weir__metrics_add_word(metrics, "outcome", "allowed", status->lease[WEIR__LEASE_ALLOWED]);
+	weir__metrics_add_word(metrics, "outcome", "denied", status->lease[WEIR__LEASE_DENIED]);
+	weir__metrics_one(metrics, WEIR__METRIC_LEASE_HELD, weir__store_held(status));
+	weir__metrics_begin(metrics, WEIR__METRIC_LEASE_UNITS);
+	weir__metrics_add_word(metrics, "event", "granted", status->lease[WEIR__LEASE_GRANTED]);
+	weir__metrics_add_word(metrics, "event", "returned", status->lease[WEIR__LEASE_RETURNED]);
+	weir__metrics_add_word(metrics, "event", "expired", status->lease[WEIR__LEASE_EXPIRED]);
+	weir__metrics_one(metrics, WEIR__METRIC_LEASE_DROPPED, status->lease[WEIR__LEASE_DROPPED]);
+}
+
 static void add_store(struct weir__http_call *call, struct weir__metrics *metrics)
 {
 	const uint64_t ns_of_us = 1000;
@@ -349,6 +362,7 @@ static void add_store(struct weir__http_call *call, struct weir__metrics *metric
 	store->status(store, &status);
 	add_store_state(metrics, &status);
 	add_store_numbers(metrics, &status);
+	add_leases(metrics, &status);
 	weir__metrics_begin(metrics, WEIR__METRIC_STORE_SECONDS);
 	weir__metrics_add_histogram(metrics, "", 0,
 				    &(struct weir__metrics_histogram){ status.latency_counts, WEIR__STORE_LATENCIES,
