@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """weir serve with TLS: RESP, HTTP and metrics, certificates that change, clients that are refused.
 
-    tls_test.py WEIR plain|sanitized|thread"""
+    tls_test.py WEIR plain|sanitized|thread [full]
+
+With `full`, 10,000 clients send half a handshake."""
 # Covers: src/os/tls_server.c, src/server/worker_tls.c, src/server/certificates.c, src/server/output.c, src/cli/stream.c
 
 import contextlib
 import ctypes
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -24,7 +27,7 @@ sys.dont_write_bytecode = True
 from daemon import TIMEOUT_S, bulks, expect, receive, run  # noqa: E402
 from tls_certificates import Authority  # noqa: E402
 
-WEIR, IS_PLAIN = sys.argv[1], sys.argv[2] == "plain"
+WEIR, IS_PLAIN, IS_FULL = sys.argv[1], sys.argv[2] == "plain", "full" in sys.argv
 OK, PONG = b"+OK\r\n", b"+PONG\r\n"
 
 
@@ -261,7 +264,9 @@ def clients_are_refused():
 
 def half_handshakes_are_bounded():
     """Clients that send a part of a handshake and wait: bounded memory, others are served, few log lines."""
-    n = int(os.environ.get("WEIR_HALF_HANDSHAKES", "1000"))
+    n = 10000 if IS_FULL else 1000
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     context = ssl.create_default_context()
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     with contextlib.suppress(ssl.SSLWantReadError):
@@ -323,6 +328,10 @@ def programs_are_clients():
         assert status == 2 and "the CA file /no/such/file: No such file" in said, said
         status, said = called(WEIR, "ping", "--at", "tls://./socket", *files)
         assert status == 2 and "invalid address" in said, said
+        program = ("import redis, sys; at, ca, cert, key = sys.argv[1:]; r = redis.Redis.from_url(at, ssl_ca_certs=ca, "
+                   "ssl_certfile=cert, ssl_keyfile=key); print(r.execute_command('WEIR.TAKE', 'b', '5/min')[2], r.ping())")
+        python = "/usr/bin/python3"  # Debian's: python3-redis
+        assert called(python, "-c", program, at.replace("tls", "rediss"), one.ca.pem, *pair) == (0, "4 True")
         if shutil.which("redis-cli"):
             assert called("redis-cli", "-p", str(one.at["tls RESP"]), "--tls", *files, "PING") == (0, "PONG")
         if shutil.which("curl"):
