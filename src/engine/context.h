@@ -113,6 +113,11 @@ struct weir__client {
 	char name[WEIR__CLIENT_NAME_MAX + 1];  /* the name the client gave itself */
 };
 
+/* The attributes with `peer`, if the client has a certificate: the name in it, instead of what the client itself says. The
+ * result lasts until the next check. */
+const struct weir_attribute *weir__context_with_peer(struct weir__context *context, const struct weir__client *client,
+						     const struct weir_attribute *attributes, size_t *n);
+
 static inline bool weir__client_is_waiting(const struct weir__client *client)
 {
 	return client->first != NULL;

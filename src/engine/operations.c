@@ -307,25 +307,6 @@ const struct weir__request_kind weir__check_kind = { .advance = advance_check,
 						     .moved = check_moved,
 						     .attributes = check_attributes };
 
-/* The name in a client's certificate is the attribute `peer`. It replaces what the client itself says. The result lasts
- * until the next check. */
-static const struct weir_attribute *with_peer(struct weir__context *context, const struct weir__client *client,
-					      const struct weir_attribute *attributes, size_t *n)
-{
-	static const char name[] = "peer";
-	const size_t length = sizeof(name) - 1;
-	size_t kept = 0;
-
-	if (client == NULL || client->peer == NULL || *n >= WEIR__CONTEXT_ATTRIBUTES_MAX)
-		return attributes;
-	for (size_t i = 0; i < *n; i++)
-		if (attributes[i].name_length != length || memcmp(attributes[i].name, name, length) != 0)
-			context->attributes[kept++] = attributes[i];
-	context->attributes[kept++] = (struct weir_attribute){ name, length, client->peer, strlen(client->peer) };
-	*n = kept;
-	return context->attributes;
-}
-
 enum weir__run_result weir__check_run(struct weir__check *check, struct weir_guard *guard,
 				      const struct weir_attribute *attributes, size_t n, uint64_t cost,
 				      struct weir_message *ret_why)
@@ -343,7 +324,7 @@ enum weir__run_result weir__check_run(struct weir__check *check, struct weir_gua
 	check->request.verdicts = verdicts;
 	check->request.store_request.now = weir_table_now(context->table);
 	if (WEIR__UNLIKELY(check->request.client && check->request.client->peer))
-		attributes = with_peer(context, check->request.client, attributes, &n);
+		attributes = weir__context_with_peer(context, check->request.client, attributes, &n);
 	if (WEIR__UNLIKELY(context->tracer != NULL))
 		weir__tracer_open(context->tracer, attributes, n);
 	error = weir__guard_check_begin(
@@ -896,7 +877,7 @@ enum weir__run_result weir__check_wait_run(struct weir__check_wait *wait, struct
 	check->request.claims = claims;
 	check->request.verdicts = verdicts;
 	check->request.store_request.now = weir_table_now(context->table);
-	attributes = with_peer(context, check->request.client, attributes, &n);
+	attributes = weir__context_with_peer(context, check->request.client, attributes, &n);
 	weir__tracer_open(context->tracer, attributes, n);
 	if (weir__guard_check_begin(&check->check, guard, &match, attributes, n, cost,
 				    weir__limit_ref_prefix(context, check->request.client, &prefix) ? &prefix : NULL,
