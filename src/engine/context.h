@@ -91,8 +91,9 @@ void weir__context_init(struct weir__context *context, struct weir_table *table,
 void weir__context_fini(struct weir__context *context);
 
 struct weir__client {
-	int resp_version; /* RESP: 2 or 3 */
-	bool has_maps;    /* RESP3: WEIR commands reply with maps, not arrays */
+	int resp_version;        /* RESP: 2 or 3 */
+	bool has_maps;           /* RESP3: WEIR commands reply with maps, not arrays */
+	struct weir__client *of; /* a stream of HTTP/2: the client of its connection; NULL: this is it */
 	uint64_t number;
 	/* Writes the client's address, or "unix". NULL: the client has no address. */
 	void (*write_peer)(const struct weir__client *client, char ret_peer[WEIR__AUDIT_PEER]);

@@ -2,6 +2,7 @@
 #include "engine/operations.h"
 
 #include "core/uninitialized.h"
+#include "engine/given_limits.h"
 #include "engine/unmatched.h"
 #include "observe/counters.h"
 #include "observe/limit_stats.h"
@@ -359,8 +360,9 @@ static int go_on_with_descriptors(struct weir__descriptors_check *check, bool *r
 				  struct weir_message *ret_why)
 {
 	struct weir__request *const request = &check->request;
-	const struct weir__guard_descriptors_room room = { check->matched, request->claims, request->verdicts,
-							   check->statuses, check->prefix };
+	const struct weir__guard_descriptors_room room = { check->matched,  request->claims, request->verdicts,
+							   check->statuses, check->prefix,   weir__give_limit,
+							   check->giver };
 	struct observing observing = { request->context->stats, 0 };
 	int error;
 
@@ -397,6 +399,7 @@ static void descriptors_moved(struct weir__request *request)
 	weir__guard_descriptors_kept(&check->check);
 	check->matched = NULL;
 	check->prefix = NULL;
+	check->giver = NULL;
 }
 
 static const struct weir__request_kind descriptors_kind = { .advance = advance_descriptors,
@@ -416,16 +419,24 @@ enum weir__run_result weir__descriptors_run(struct weir__descriptors_check *chec
 	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
 	struct weir_claim claims[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
 	struct weir_descriptors_answer matched WEIR__UNINITIALIZED;
+	struct weir_table_limit made[WEIR__GIVEN_MAX] WEIR__UNINITIALIZED;
 	struct weir__guard_prefix prefix;
+	struct weir__giver giver = { context, made };
 	const struct weir__guard_descriptors_room room = {
-		&matched, claims, verdicts, check->statuses,
-		weir__limit_ref_prefix(context, check->request.client, &prefix) ? &prefix : NULL
+		&matched,
+		claims,
+		verdicts,
+		check->statuses,
+		weir__limit_ref_prefix(context, check->request.client, &prefix) ? &prefix : NULL,
+		weir__give_limit,
+		&giver
 	};
 	bool is_done = true;
 	int error;
 
 	check->matched = &matched;
 	check->prefix = room.prefix;
+	check->giver = &giver;
 	check->request.claims = claims;
 	check->request.verdicts = verdicts;
 	check->request.store_request.now = weir_table_now(context->table);
