@@ -19,6 +19,7 @@ int weir__ask(int argc, char **argv); /* every command that sends one request to
 int weir__bench(int argc, char **argv);
 int weir__demo(int argc, char **argv);
 int weir__explain(int argc, char **argv);
+int weir__record(int argc, char **argv);
 int weir__replay(int argc, char **argv);
 int weir__serve(int argc, char **argv);
 int weir__table(int argc, char **argv);

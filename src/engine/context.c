@@ -15,6 +15,7 @@ void weir__context_init(struct weir__context *context, struct weir_table *table,
 	context->denial_body = NULL;
 	context->loader = NULL;
 	context->user_reload = NULL;
+	context->certificates = NULL;
 	context->guard = NULL;
 	context->counters_set = NULL;
 	context->counters = NULL;
@@ -23,6 +24,7 @@ void weir__context_init(struct weir__context *context, struct weir_table *table,
 	context->tracers = NULL;
 	context->tracer = NULL;
 	context->log = NULL;
+	context->recorder = NULL;
 	context->mailbox = NULL;
 	context->key_count_cache = NULL;
 	context->hides_keys = context->shows_values = false;

@@ -235,6 +235,19 @@ static void note_closed(struct weir__check *check)
 	check->is_closed |= check->request.store_request.is_closed && !check->request.store_request.is_each;
 }
 
+static void note_unmatched(const struct weir__check *check)
+{
+	const struct weir__request *const request = &check->request;
+	const struct weir__recorder_attributes attributes = { check->check.attributes, check->check.n_attributes,
+							      false };
+	const bool is_denied = !check->check.answer.verdict.allowed;
+
+	weir__unmatched_note(request, attributes.at, attributes.n, is_denied);
+	if (WEIR__UNLIKELY(weir__recorder_is_on(request->context->recorder)))
+		weir__recorder_unmatched(request->context->recorder, attributes, check->check.cost, is_denied,
+					 request->store_request.now);
+}
+
 /* Returns WEIR_OK or the guard's error. *ret_is_done is false if the request waits for the store. */
 static int go_on_with_check(struct weir__check *check, bool *ret_is_done, struct weir_message *ret_why)
 {
@@ -255,8 +268,7 @@ static int go_on_with_check(struct weir__check *check, bool *ret_is_done, struct
 		time_decision(request);
 		observe_check(check);
 		if (WEIR__UNLIKELY(check->check.answer.is_unmatched))
-			weir__unmatched_note(request, check->check.attributes, check->check.n_attributes,
-					     !check->check.answer.verdict.allowed);
+			note_unmatched(check);
 	}
 	return error;
 }
@@ -280,7 +292,39 @@ static void check_moved(struct weir__request *request)
 	check->match = NULL;
 }
 
-const struct weir__request_kind weir__check_kind = { .advance = advance_check, .moved = check_moved };
+/* The first call of the store has them. */
+static struct weir__recorder_attributes check_attributes(const struct weir__request *request)
+{
+	const struct weir__check *const check = (const struct weir__check *)(const void *)request;
+	const bool is_shadow = weir__guard_check_is_shadowing(&check->check);
+	const bool is_first = !check->check.is_kept && request->store_request.claims == request->claims;
+
+	return (struct weir__recorder_attributes){ check->check.attributes, is_first ? check->check.n_attributes : 0,
+						   is_shadow };
+}
+
+const struct weir__request_kind weir__check_kind = { .advance = advance_check,
+						     .moved = check_moved,
+						     .attributes = check_attributes };
+
+/* The name in a client's certificate is the attribute `peer`. It replaces what the client itself says. The result lasts
+ * until the next check. */
+static const struct weir_attribute *with_peer(struct weir__context *context, const struct weir__client *client,
+					      const struct weir_attribute *attributes, size_t *n)
+{
+	static const char name[] = "peer";
+	const size_t length = sizeof(name) - 1;
+	size_t kept = 0;
+
+	if (client == NULL || client->peer == NULL || *n >= WEIR__CONTEXT_ATTRIBUTES_MAX)
+		return attributes;
+	for (size_t i = 0; i < *n; i++)
+		if (attributes[i].name_length != length || memcmp(attributes[i].name, name, length) != 0)
+			context->attributes[kept++] = attributes[i];
+	context->attributes[kept++] = (struct weir_attribute){ name, length, client->peer, strlen(client->peer) };
+	*n = kept;
+	return context->attributes;
+}
 
 enum weir__run_result weir__check_run(struct weir__check *check, struct weir_guard *guard,
 				      const struct weir_attribute *attributes, size_t n, uint64_t cost,
@@ -298,6 +342,8 @@ enum weir__run_result weir__check_run(struct weir__check *check, struct weir_gua
 	check->request.claims = claims;
 	check->request.verdicts = verdicts;
 	check->request.store_request.now = weir_table_now(context->table);
+	if (WEIR__UNLIKELY(check->request.client && check->request.client->peer))
+		attributes = with_peer(context, check->request.client, attributes, &n);
 	if (WEIR__UNLIKELY(context->tracer != NULL))
 		weir__tracer_open(context->tracer, attributes, n);
 	error = weir__guard_check_begin(
@@ -770,9 +816,9 @@ static bool cancel_check_wait(struct weir__request *request)
 	return true;
 }
 
-static const struct weir__request_kind check_wait_kind = { .advance = advance_check,
-							   .moved = check_moved,
-							   .cancel = cancel_check_wait };
+static const struct weir__request_kind check_wait_kind = {
+	.advance = advance_check, .moved = check_moved, .cancel = cancel_check_wait, .attributes = check_attributes
+};
 
 void weir__check_wait_init(struct weir__check_wait *wait, struct weir__context *context, struct weir__client *client,
 			   void (*write)(struct weir__request *request, void *to))
@@ -850,6 +896,7 @@ enum weir__run_result weir__check_wait_run(struct weir__check_wait *wait, struct
 	check->request.claims = claims;
 	check->request.verdicts = verdicts;
 	check->request.store_request.now = weir_table_now(context->table);
+	attributes = with_peer(context, check->request.client, attributes, &n);
 	weir__tracer_open(context->tracer, attributes, n);
 	if (weir__guard_check_begin(&check->check, guard, &match, attributes, n, cost,
 				    weir__limit_ref_prefix(context, check->request.client, &prefix) ? &prefix : NULL,

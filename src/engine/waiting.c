@@ -340,7 +340,10 @@ static bool call_store(struct weir__waiter *waiter, enum weir__store_operation o
 	waiter->called_at = now;
 	waiter->is_under_way = true;
 	set_due(waiter, WEIR_NEVER);
-	if (!weir__store_submit(waiter->waiting->options.store, call))
+	if (WEIR__UNLIKELY(weir__recorder_is_on(waiter->waiting->options.recorder)) ?
+		    !weir__recorder_submit(waiter->waiting->options.recorder, waiter->waiting->options.store, call,
+					   (struct weir__recorder_attributes){ NULL, 0, false }) :
+		    !weir__store_submit(waiter->waiting->options.store, call))
 		return false;
 	waiter->is_under_way = false;
 	return true;
@@ -472,6 +475,8 @@ static void complete(struct weir__store_request *call)
 	const weir_ns now = weir_table_now(options->table);
 	struct weir__wait_outcome outcome;
 
+	if (WEIR__UNLIKELY(weir__recorder_is_on(options->recorder)))
+		weir__recorder_completed(options->recorder, call);
 	waiter->is_under_way = false;
 	if (waiter->state == CANCELS) {
 		cancel(waiter, now);

@@ -145,8 +145,23 @@
 	  "Units sent to be charged in the store without a reply; they are not sent again.") \
 	X(STORE_DEFERRED_DROPPED, "rate_limiter_store_deferred_dropped", COUNTER, "", "", \
 	  "Units that exceeded deferred_memory; they are not charged in the store.") \
+	X(LEASE_DECISIONS, "rate_limiter_lease_decisions", COUNTER, "", "outcome", \
+	  "Requests decided without the store, by outcome: allowed from held units, or denied because the store had just denied such a request.") \
+	X(LEASE_HELD, "rate_limiter_lease_held", GAUGE, "", "", "Units of leased limits that the store lent to this server and that are unspent.") \
+	X(LEASE_UNITS, "rate_limiter_lease_units", COUNTER, "", "event", \
+	  "Units of leased limits by event: granted by the store, returned to it, or expired unspent.") \
+	X(LEASE_DROPPED, "rate_limiter_lease_dropped", COUNTER, "", "", \
+	  "Draws and returns of units that were not made because too many were under way.") \
 	X(STORE_SECONDS, "rate_limiter_store_decision_duration_seconds", HISTOGRAM, "seconds", "", \
 	  "How long the store took to decide a request.") \
+	X(TLS_HANDSHAKES, "rate_limiter_tls_handshakes", COUNTER, "", "", "TLS handshakes that completed.") \
+	X(TLS_FAILURES, "rate_limiter_tls_failures", COUNTER, "", "reason", \
+	  "TLS handshakes that failed, by reason: closed, not_tls, version, no_certificate, untrusted, expired, rejected_by_client or other.") \
+	X(TLS_EXPIRES, "rate_limiter_tls_certificate_expires_timestamp_seconds", GAUGE, "seconds", "certificate", \
+	  "When the first certificate in tls_cert (server) or tls_client_ca (client_ca) expires, as a Unix time in seconds.") \
+	X(TLS_REFUSED, "rate_limiter_tls_certificate_refused", GAUGE, "", "", \
+	  "1 if the files of the certificate have errors, so that an earlier one is still in use, else 0.") \
+	X(TLS_RELOADS, "rate_limiter_tls_reloads", COUNTER, "", "", "How often certificates were read again and used.") \
 	X(PROCESS_CPU, "process_cpu_seconds", COUNTER, "seconds", "", "CPU time used by all threads of the server.") \
 	X(PROCESS_MEMORY, "process_resident_memory_bytes", GAUGE, "bytes", "", "Resident memory of the server.") \
 	X(PROCESS_START, "process_start_time_seconds", GAUGE, "seconds", "", \

@@ -48,6 +48,9 @@ struct weir__connection {
 	enum weir__service service; /* of the address where it was accepted */
 	const struct weir__protocol_handler *protocol;
 	void *of_protocol;              /* state of an incomplete request, owned by the protocol handler; NULL: none */
+	struct weir__tls *tls;          /* NULL: no TLS, or the client has sent nothing yet */
+	bool is_shaking;                /* the TLS handshake is not complete */
+	size_t tls_bytes;               /* memory of tls, as estimated */
 	size_t protocol_bytes;          /* memory of of_protocol, and of what the handler keeps in the client */
 	struct weir__memory_use memory; /* all buffers, as of the last weir__worker_account */
 	struct weir__connection *next_ready; /* next connection whose first request is done */
@@ -91,6 +94,7 @@ struct weir__worker {
 	bool is_full;        /* listeners are not polled until a connection closes */
 	weir_ns accept_at;   /* or until this time */
 	weir_ns now;         /* when the loop last returned */
+	weir_ns shaken_ns;   /* time spent on TLS handshakes since then */
 	weir_ns alarm_at;
 	void *of_protocols[WEIR__PROTOCOLS]; /* state that each protocol handler keeps per worker */
 	char in[WEIR__IN_SIZE];
@@ -168,7 +172,7 @@ void weir__worker_drop_buffers(struct weir__connection *connection);
 static inline bool weir__worker_account(struct weir__worker *worker, struct weir__connection *connection)
 {
 	const size_t bytes = connection->unread.n + connection->output.size + connection->protocol_bytes +
-			     connection->client.queue_bytes;
+			     connection->tls_bytes + connection->client.queue_bytes;
 
 	return WEIR__LIKELY(bytes == connection->memory.bytes) || weir__worker_set_memory(worker, connection, bytes);
 }
@@ -255,6 +259,22 @@ void weir__worker_do_what_is_due(struct weir__worker *worker);
 
 /* Sends the first `length` bytes of `out`, or buffers them. Returns false if the connection is lost. */
 bool weir__worker_flush(struct weir__worker *worker, struct weir__connection *connection, size_t length);
+
+/* worker_tls.c: continues the handshake of a connection that is shaking, unless this turn of the loop has spent enough
+ * time on others. Returns false if the connection must be closed. */
+bool weir__worker_shake(struct weir__worker *worker, struct weir__connection *connection);
+
+/* worker_tls.c: whether the loop must report room to write, for the handshake or to read what TLS has buffered. */
+bool weir__worker_tls_writes(const struct weir__connection *connection, bool reads);
+
+/* worker_tls.c: finds the user of the client's certificate again. */
+void weir__worker_find_certificate_user(struct weir__worker *worker, struct weir__connection *connection);
+
+/* worker_tls.c: announces that no more will be written. */
+void weir__worker_end_writing(const struct weir__connection *connection);
+
+/* worker_tls.c: ends TLS, before the socket is closed. */
+void weir__worker_drop_tls(struct weir__connection *connection);
 
 /* worker_users.c: copies the users again if they have changed. */
 void weir__worker_take_users(struct weir__worker *worker);

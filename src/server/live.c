@@ -544,6 +544,8 @@ static void add_store(struct live *live)
 	weir__reply_add_word(live->reply, "{\"state\":", states[status.health]);
 	weir__reply_add_member(live->reply, ",\"nodes\":", status.nodes);
 	weir__reply_add_member(live->reply, ",\"deferred_keys\":", status.deferred_keys);
+	weir__reply_add_member(live->reply, ",\"calls_per_1000\":", weir__store_calls_per_1000(&status));
+	weir__reply_add_member(live->reply, ",\"lease_held\":", weir__store_held(&status));
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 

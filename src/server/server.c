@@ -20,26 +20,31 @@
 #include "observe/audit.h"
 #include "observe/counters.h"
 #include "observe/limit_stats.h"
+#include "observe/recorder.h"
 #include "observe/tracer.h"
 #include "os/memory_room.h"
+#include "os/monotonic.h"
 #include "os/net.h"
 #include "os/notify.h"
 #include "os/process.h"
 #include "server/accept_balancer.h"
 #include "server/address_counts.h"
 #include "server/arena_plan.h"
+#include "server/certificates.h"
 #include "server/denial_body.h"
 #include "server/handover.h"
 #include "server/listeners.h"
 #include "server/parent.h"
 #include "server/pid_file.h"
 #include "server/policy_loader.h"
+#include "server/recorder_policy.h"
 #include "server/settings.h"
 #include "server/shared_changes.h"
 #include "server/shutdown.h"
 #include "server/stores.h"
 #include "server/user_reload.h"
 #include "server/worker.h"
+#include "store/lease_store.h"
 #include "store/table/table.h"
 
 enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
@@ -61,10 +66,12 @@ struct server {
 	const struct weir_table_limit *counted_as;
 	struct weir__auth_limit *auth_limit;
 	struct weir__holds *holds;
+	struct weir__recorder *recorder;
 	struct weir__accept_balancer *balancer;
 	struct weir__address_counts *address_counts; /* NULL: an address may have any number of connections */
 	struct weir__user_reload *user_reload;
-	struct weir__denial_body *denial_body; /* NULL: none */
+	struct weir__denial_body *denial_body;   /* NULL: none */
+	struct weir__certificates *certificates; /* NULL: no listener has TLS */
 	struct weir__counters_set *counters_set;
 	struct weir__limit_stats_set *stats_set; /* NULL: no statistics */
 	struct weir__tracer_set *tracers;        /* NULL: no tracing, no rejection log */
@@ -350,9 +357,12 @@ static int check_reach(struct weir__settings *settings)
 	for (enum weir__service service = 0; service < WEIR__SERVICES && settings->users.n == 0; service++) {
 		const struct weir__setting_list *const list = list_of(settings, service);
 
-		for (size_t i = 0; i < list->n && needs_users(service); i++)
-			if (!weir__net_is_local(list->at[i]))
+		for (size_t i = 0; i < list->n && needs_users(service); i++) {
+			bool is_tls;
+
+			if (!weir__net_is_local(weir__listeners_where(list->at[i], &is_tls)))
 				result = refuse_reach(settings, service, i);
+		}
 	}
 	return result;
 }
@@ -375,8 +385,10 @@ static int start_store(struct server *server)
 	struct weir__settings *const settings = server->settings;
 	struct weir_message why;
 
-	if (settings->store[0] == '\0' ||
-	    weir__stores_new(settings, server->table, server->log, &server->stores, &why) == WEIR_OK)
+	if (settings->store[0] == '\0')
+		return DONE;
+	weir__lease_begin(server->table, server->pipe >= 0, weir__boot_ns());
+	if (weir__stores_new(settings, server->table, server->log, &server->stores, &why) == WEIR_OK)
 		return DONE;
 	weir__settings_error(settings, weir__settings_place(settings, "store"), "store", "%s", why.text);
 	return FAILED;
@@ -422,6 +434,22 @@ static int make_holds(struct server *server)
 	return FAILED;
 }
 
+static int make_recorder(struct server *server)
+{
+	const struct weir__recorder_options options = { .table = server->table,
+							.guard = server->loader ?
+									 weir__policy_loader_guard(server->loader) :
+									 NULL,
+							.policy = weir__recorder_policy,
+							.source = server->loader };
+
+	server->recorder = weir__recorder_new(&options);
+	if (server->recorder)
+		return DONE;
+	fputs("weir serve: no memory for the recorder\n", stderr);
+	return FAILED;
+}
+
 /* A connection needs a descriptor, and the usual soft limit of 1024 is low. If it cannot be raised, further clients
  * wait until others have gone. */
 static void raise_descriptors(void)
@@ -447,6 +475,7 @@ static int start_worker(struct server *server, uint32_t number)
 						.stats_set = server->stats_set,
 						.tracers = server->tracers,
 						.log = server->log,
+						.recorder = server->recorder,
 						.number = number,
 						.spin_ns = settings->spin_ns,
 						.idle_ns = { [WEIR__PROTOCOL_RESP] = settings->idle_ns,
@@ -456,6 +485,7 @@ static int start_worker(struct server *server, uint32_t number)
 						.stall_ns = settings->stall_ns,
 						.late_ns = settings->header_time_ns,
 						.auth_limit = server->auth_limit,
+						.certificates = server->certificates,
 						.holds = server->holds,
 						.loader = server->loader,
 						.denial_body = server->denial_body,
@@ -489,6 +519,28 @@ static int make_denial_body(struct server *server)
 		return DONE;
 	weir__settings_error(settings, weir__settings_place(settings, "denial_body"), "denial_body", "%s", why.text);
 	return CALLED_WRONGLY;
+}
+
+static int make_certificates(struct server *server)
+{
+	struct weir__ticket_keys *const tickets = weir__handover_take_tickets();
+
+	if (server->settings->tls_cert[0] == '\0') {
+		weir__ticket_keys_free(tickets);
+		return DONE;
+	}
+	server->certificates = weir__certificates_new(server->settings, tickets);
+	return server->certificates ? DONE : CALLED_WRONGLY;
+}
+
+static int start_certificates(struct server *server)
+{
+	const int error = server->certificates ? weir__certificates_start(server->certificates) : 0;
+
+	if (error == 0)
+		return DONE;
+	fprintf(stderr, "weir serve: no thread to watch certificates: %s\n", strerror(error));
+	return FAILED;
 }
 
 static int make_user_reload(struct server *server)
@@ -560,6 +612,8 @@ static int start(struct server *server)
 	}
 	if (error == DONE)
 		error = start_user_reload(server);
+	if (error == DONE)
+		error = start_certificates(server);
 	if (error == DONE && server->parent < 0 && !weir__pid_file_begin(server->settings))
 		error = FAILED;
 	return error;
@@ -590,6 +644,9 @@ static void begin_handover(struct server *server)
 		server->is_handing = server->options->argv &&
 				     weir__handover_begin(&server->handover, server->options->argv, &server->listeners,
 							  server->parent,
+							  server->certificates ?
+								  weir__certificates_tickets(server->certificates) :
+								  NULL,
 							  weir__log_stream(server->log, WEIR__LOG_ERROR));
 }
 
@@ -715,6 +772,7 @@ static void reload(struct server *server)
 {
 	audit(server, "reload_asked", 0);
 	weir__user_reload_reload(server->user_reload);
+	weir__certificates_reload(server->certificates);
 	if (server->loader)
 		(void)weir__policy_loader_reload(server->loader);
 }
@@ -794,6 +852,7 @@ static void end(struct server *server)
 	limit_end(server, THREADS_LEAST_MS);
 	weir__user_reload_free(server->user_reload);
 	weir__denial_body_free(server->denial_body);
+	weir__certificates_free(server->certificates);
 	weir__accept_balancer_free(server->balancer);
 	weir__address_counts_free(server->address_counts);
 	weir__counters_set_free(server->counters_set);
@@ -803,6 +862,7 @@ static void end(struct server *server)
 	weir__stores_free(server->stores);
 	weir__policy_loader_free(server->loader);
 	weir__holds_free(server->holds);
+	weir__recorder_free(server->recorder);
 	weir__auth_limit_free(server->auth_limit);
 	limit_end(server, REPLIES_LEAST_MS); /* a file is written to the disk */
 	weir_table_free(server->table);
@@ -826,10 +886,10 @@ static int start_log(struct server *server)
 
 static int run(struct server *server)
 {
-	static int (*const steps[])(struct server *) = { start_log,        read_policy,      size_arena,
-							 open_table,       start_policy,     start_store,
-							 start_changes,    make_auth_limit,  make_holds,
-							 make_denial_body, make_user_reload, start };
+	static int (*const steps[])(
+		struct server *) = { start_log,        read_policy,       size_arena,       open_table, start_policy,
+				     start_store,      start_changes,     make_auth_limit,  make_holds, make_recorder,
+				     make_denial_body, make_certificates, make_user_reload, start };
 	sigset_t signals;
 	int error;
 

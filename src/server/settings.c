@@ -16,6 +16,7 @@
 #include "observe/span_exporter.h"
 #include "policy/source/policy_remote.h"
 #include "server/denial_body.h"
+#include "server/listeners.h"
 #include "server/stores.h"
 
 #define PLACE(member) offsetof(struct weir__settings, member)
@@ -25,7 +26,7 @@
 /* clang-format off */
 const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "listen", WEIR__SETTING_WHERE, 1, WEIR__LISTENERS_MAX, "127.0.0.1:6380", PLACE(listen), "WHERE",
-	  "Where to listen for RESP: HOST:PORT, or the path of a socket, with a slash. Port 0 picks a free one. "
+	  "Where to listen for RESP: HOST:PORT, tls://HOST:PORT, or the path of a socket, with a slash. Port 0 picks a free one. "
 	  "For a name, the server listens on all its addresses, at one port. "
 	  "An address that other machines can reach needs users.", NULL },
 	{ "http", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "127.0.0.1:8080", PLACE(http), "WHERE",
@@ -35,6 +36,17 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "reach it. /metrics stays where HTTP is, too.", NULL },
 	{ "metrics_open", WEIR__SETTING_CHOICE, 0, 0, "false", PLACE(metrics_open), "true",
 	  "With true, /metrics needs no token, even if the server has users.", "false true" },
+	{ "tls_cert", WEIR__SETTING_TEXT, 0, 0, "", PLACE(tls_cert), "PATH",
+	  "The certificate for addresses that begin with tls://, in PEM, followed by its intermediate certificates. It is read "
+	  "again when it changes.", NULL },
+	{ "tls_key", WEIR__SETTING_TEXT, 0, 0, "", PLACE(tls_key), "PATH",
+	  "The private key of tls_cert, in PEM without a password. By default it is in the same file.", NULL },
+	{ "tls_client_ca", WEIR__SETTING_TEXT, 0, 0, "", PLACE(tls_client_ca), "PATH",
+	  "CAs, in PEM, that sign certificates of clients. With it, clients at addresses that begin with tls:// must have such a "
+	  "certificate (mutual TLS). A name in it can be a user, and is the attribute peer.", NULL },
+	{ "tls_client_auth", WEIR__SETTING_CHOICE, 0, 0, "require", PLACE(tls_client_auth), "HOW",
+	  "With tls_client_ca: require a certificate of each client, or optional, which also serves clients without one.",
+	  "require optional" },
 	{ "socket_mode", WEIR__SETTING_MODE, 1, 0777, "", PLACE(socket_mode), "MODE",
 	  "Who may connect to sockets with a path, as for chmod: 0660 is the owner and the group. Without it the umask "
 	  "decides.", NULL },
@@ -320,13 +332,19 @@ static void refuse(struct weir__settings *settings, const struct weir__setting *
 /* Whether it looks like a listen address. The host is resolved only when the server listens there. */
 static bool is_where(const char *text, size_t length)
 {
+	static const char tls[] = "tls://";
 	const char *const colon = memrchr(text, ':', length);
+	const bool is_tls = length > sizeof(tls) - 1 && memcmp(text, tls, sizeof(tls) - 1) == 0;
 	uint64_t port;
 
 	if (length == 0 || length >= WEIR__NET_NAME_SIZE || memchr(text, '\0', length) || memchr(text, ',', length))
 		return false;
+	if (is_tls) {
+		text += sizeof(tls) - 1;
+		length -= sizeof(tls) - 1;
+	}
 	if (memchr(text, '/', length))
-		return true;
+		return !is_tls && !memmem(text, length, "://", 3);
 	if (colon == NULL || colon == text || colon + 1 == text + length)
 		return false;
 	return weir__decimal_read(colon + 1, (size_t)(text + length - (colon + 1)), 65535, &port);
@@ -817,6 +835,44 @@ static void check_auth_limit(struct weir__settings *settings)
 				     why.text);
 }
 
+/* Reports each listen address with tls:// that lacks a certificate. Returns whether there is any such address. */
+static bool check_tls_list(struct weir__settings *settings, const char *name, const struct weir__setting_list *list)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < list->n; i++) {
+		bool is_tls;
+
+		(void)weir__listeners_where(list->at[i], &is_tls);
+		any |= is_tls;
+		if (is_tls && settings->tls_cert[0] == '\0')
+			weir__settings_error(settings, list->places[i], name,
+					     "%s: TLS needs a certificate; set tls_cert, and tls_key", list->at[i]);
+	}
+	return any;
+}
+
+static void check_tls(struct weir__settings *settings)
+{
+	static const char *const needs_ca[] = { "tls_key", "tls_client_ca", "tls_client_auth" };
+	bool any = check_tls_list(settings, "listen", &settings->listen);
+
+	any |= check_tls_list(settings, "http", &settings->http);
+	any |= check_tls_list(settings, "metrics_listen", &settings->metrics_listen);
+	if (settings->tls_cert[0] != '\0' && !any)
+		weir__settings_error(
+			settings, weir__settings_place(settings, "tls_cert"), "tls_cert",
+			"no address uses it; begin an address with tls://, such as listen: tls://127.0.0.1:6390");
+	for (size_t i = 0; i < sizeof(needs_ca) / sizeof(needs_ca[0]) && settings->tls_cert[0] == '\0'; i++)
+		if (weir__settings_place(settings, needs_ca[i]).from != WEIR__FROM_DEFAULT)
+			weir__settings_error(settings, weir__settings_place(settings, needs_ca[i]), needs_ca[i],
+					     "it has no effect without tls_cert; set that, too");
+	if (settings->tls_client_ca[0] == '\0' && settings->tls_cert[0] != '\0' &&
+	    weir__settings_place(settings, "tls_client_auth").from != WEIR__FROM_DEFAULT)
+		weir__settings_error(settings, weir__settings_place(settings, "tls_client_auth"), "tls_client_auth",
+				     "it has no effect without tls_client_ca; set that, too");
+}
+
 static void check_together(struct weir__settings *settings)
 {
 	static const char *const names[] = { "shared", "file" };
@@ -825,6 +881,7 @@ static void check_together(struct weir__settings *settings)
 	check_observation(settings);
 	check_auth_limit(settings);
 	check_denials(settings);
+	check_tls(settings);
 	if (settings->policy[0] != '\0' && settings->has_policy)
 		weir__settings_error(settings, weir__settings_place(settings, "policy"), "policy",
 				     "%s has limits or attributes, too; use one of the two", settings->config);

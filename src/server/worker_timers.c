@@ -56,7 +56,8 @@ static void end_late(struct weir__worker *worker)
 		}
 		if (!late->is_finished) {
 			weir__worker_count_closed(worker, WEIR__CLOSED_LATE);
-			late->protocol->refuse_late(worker, late);
+			if (!late->is_shaking)
+				late->protocol->refuse_late(worker, late);
 		}
 		weir__worker_close(worker, late);
 	}
@@ -142,6 +143,7 @@ void weir__worker_do_what_is_due(struct weir__worker *worker)
 		weir__worker_hear_listeners(worker, true);
 	next = weir__min(weir__min(weir__waiting_next(worker->context.waiting), next),
 			 weir__min(weir__min(worker->accept_at, worker->look_at), late_at(worker)));
+	next = weir__min(next, weir__store_due(worker->context.store, worker->now));
 	if (next != WEIR_NEVER)
 		set_alarm(worker, next);
 }

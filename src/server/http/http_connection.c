@@ -132,6 +132,7 @@ static size_t answer_request(struct weir__worker *worker, struct weir__connectio
 					.request = request,
 					.reply = &reply,
 					.socket = connection->socket,
+					.is_encrypted = connection->tls != NULL,
 					.is_of_metrics = connection->service == WEIR__SERVICE_METRICS,
 					.is_ending = atomic_load_explicit(&worker->is_stopping, memory_order_relaxed),
 					.is_retiring = atomic_load_explicit(&worker->is_retiring,

@@ -224,15 +224,17 @@ const struct weir__route *weir__routes_find(struct weir__http_call *call)
 
 /* --- permission ------------------------------------------------------------------------------------------------- */
 
-/* Each request authenticates itself: one connection of a proxy may carry requests of many users. */
+/* Each request authenticates itself: one connection of a proxy may carry requests of many users. A token is stronger than
+ * the certificate of the connection. */
 static const struct weir__user *user_of(const struct weir__http_call *call)
 {
 	static const char scheme[] = "bearer ";
 	const size_t length = sizeof(scheme) - 1;
 	struct weir__http_slice value;
 
-	if (!weir__http_find(call->request, "authorization", &value) || value.length <= length ||
-	    strncasecmp(value.bytes, scheme, length) != 0)
+	if (!weir__http_find(call->request, "authorization", &value))
+		return call->client->certificate_user;
+	if (value.length <= length || strncasecmp(value.bytes, scheme, length) != 0)
 		return NULL;
 	return weir__users_by_token(call->context->users, value.bytes + length, value.length - length);
 }
