@@ -226,7 +226,7 @@ static void limit_frame(const struct recording *recording, const struct weir_tab
 						     .number = number,
 						     .changed_at = now.changed_at };
 	if (is_inline(limit)) {
-		ret_limit->is_shared = limit->first.plan.flags & WEIR_PLAN_DEBT;
+		ret_limit->is_shared = limit->first.plan.flags & WEIR_PLAN_RESERVED;
 		ret_limit->space = weir__hash(&recording->secrets[0], &limit->secret, sizeof(limit->secret));
 	}
 	ret_limit->name = (struct weir__recording_text){ limit->name, strlen(limit->name) };
