@@ -14,6 +14,8 @@
 #include "cli/json.h"
 #include "cli/link.h"
 #include "cli/password.h"
+#include "cli/recording.h"
+#include "cli/stream.h"
 #include "cli/words.h"
 #include "os/monotonic.h"
 #include "server/settings.h"
@@ -38,7 +40,8 @@ struct arguments {
 	const char *at, *user, *password_file, *sample, *keys, *path, *kept[KEPT_MAX];
 	uint64_t most_bytes, most_ms;
 	size_t n_kept;
-	bool is_json;
+	struct weir__tls_files files;
+	bool is_json, checks;
 };
 
 /* A recording that is being written. */
@@ -63,24 +66,26 @@ static void interrupt(int number)
 
 static int help(void)
 {
-	puts("usage: weir record FILE [OPTION...]\n\n"
+	puts("usage: weir record FILE [OPTION...]\n"
+	     "       weir record --check FILE [--json]\n\n"
 	     "Records the decisions of a running server in a new file, which weir replay reads. Needs role admin.\n"
 	     "Interrupt it (Ctrl+C) to end the recording early.\n\n"
+	     "  --check               makes the decisions of a recording again, and compares\n"
 	     "  --for DURATION        ends after this long. Default: 1min\n"
 	     "  --max-bytes SIZE      ends when the file has this size, such as 64MiB. Default: 1GiB\n"
 	     "  --sample N            records one in N keys, each with all its decisions. Default: 1, all keys\n"
 	     "  --keys hashed|plain   hashed: keys and attributes are replaced by a hash, except method and path.\n"
 	     "                        plain: they are recorded as they are. Default: hashed\n"
 	     "  --keep ATTRIBUTE      does not hash this attribute, for example plan. May be repeated, up to 8 times\n"
-	     "  --at WHERE            HOST:PORT, or the path of a socket (with a slash). Default: WEIR_AT from\n"
-	     "                        the environment, or else " WEIR__LINK_HERE "\n"
+	     "  --at WHERE            HOST:PORT, tls://HOST:PORT, or the path of a socket (with a slash).\n"
+	     "                        Default: WEIR_AT from the environment, or else " WEIR__LINK_HERE "\n"
 	     "  --user USER           the user to authenticate as, if the server has users. Default: default\n"
 	     "  --password-file FILE  a file with the password as its first line. Without it the password\n"
-	     "                        is WEIR_PASSWORD from the environment, if set\n"
+	     "                        is WEIR_PASSWORD from the environment, if set\n" WEIR__STREAM_HELP
 	     "  --json                output for programs\n"
 	     "  --help                show this\n\n"
-	     "Exit status: 0 recorded; 2 wrong usage; 3 the server or the file failed. What was recorded until then\n"
-	     "is in the file and can be replayed.");
+	     "Exit status: 0 recorded, or all decisions are the same; 1 some differ; 2 wrong usage; 3 the server or\n"
+	     "the file failed. What was recorded until then is in the file and can be replayed.");
 	return DONE;
 }
 
@@ -122,6 +127,12 @@ static int read_value(struct arguments *arguments, const char *option, const cha
 		arguments->user = value;
 	} else if (strcmp(option, "--password-file") == 0) {
 		arguments->password_file = value;
+	} else if (strcmp(option, "--cacert") == 0) {
+		arguments->files.ca = value;
+	} else if (strcmp(option, "--cert") == 0) {
+		arguments->files.certificate = value;
+	} else if (strcmp(option, "--key") == 0) {
+		arguments->files.key = value;
 	} else if (strcmp(option, "--keep") == 0) {
 		code = keep_attribute(arguments, value);
 	} else if (strcmp(option, "--keys") == 0) {
@@ -145,8 +156,8 @@ static int read_value(struct arguments *arguments, const char *option, const cha
 
 static int read_option(int argc, char **argv, int *i, struct arguments *arguments)
 {
-	static const char *const names[] = { "--at",        "--for",           "--keep",   "--keys",
-					     "--max-bytes", "--password-file", "--sample", "--user" };
+	static const char *const names[] = { "--at",   "--cacert",    "--cert",          "--for",    "--keep", "--key",
+					     "--keys", "--max-bytes", "--password-file", "--sample", "--user" };
 	struct weir__nearest nearest = weir__nearest_of(argv[*i], strlen(argv[*i]));
 
 	if (weir__command_is_help(argv[*i])) {
@@ -155,6 +166,10 @@ static int read_option(int argc, char **argv, int *i, struct arguments *argument
 	}
 	if (strcmp(argv[*i], "--json") == 0) {
 		arguments->is_json = true;
+		return GO_ON;
+	}
+	if (strcmp(argv[*i], "--check") == 0) {
+		arguments->checks = true;
 		return GO_ON;
 	}
 	for (size_t name = 0; name < sizeof(names) / sizeof(names[0]); name++) {
@@ -169,6 +184,7 @@ static int read_option(int argc, char **argv, int *i, struct arguments *argument
 		++*i;
 		return read_value(arguments, names[name], argv[*i]);
 	}
+	weir__nearest_offer(&nearest, "--check");
 	weir__nearest_offer(&nearest, "--json");
 	weir__nearest_offer(&nearest, "--help");
 	weir__command_refuse_option(&nearest, "weir record", "--help lists them");
@@ -290,7 +306,9 @@ static int write_bytes(struct recording *recording, const void *bytes, size_t n)
 
 static void count(struct recording *recording, const struct weir__recording_frame *frame)
 {
-	if (frame->type == WEIR__RECORDING_DECISION || frame->type == WEIR__RECORDING_UNMATCHED)
+	if (frame->type == WEIR__RECORDING_DECISION && frame->decision.is_each)
+		recording->decisions += frame->decision.n;
+	else if (frame->type == WEIR__RECORDING_DECISION || frame->type == WEIR__RECORDING_UNMATCHED)
 		recording->decisions++;
 	else if (frame->type == WEIR__RECORDING_GAP)
 		recording->lost += frame->gap.lost;
@@ -442,17 +460,21 @@ int weir__record(int argc, char **argv)
 	const struct sigaction action = { .sa_handler = interrupt };
 	char memory[WEIR__PASSWORD_SIZE];
 	const char *password, *word, *right;
+	struct weir__tls_files files;
 	enum weir__link_result result;
 	int code = read_arguments(argc, argv, &arguments);
 
 	if (code != GO_ON)
 		return code;
+	if (arguments.checks)
+		return weir__recording_check("weir record", arguments.path, arguments.is_json);
 	right = weir__password_read(arguments.user, arguments.password_file, memory, &password, &word);
 	if (right)
 		return complain(word, right);
 	(void)sigaction(SIGINT, &action, NULL);
 	(void)sigaction(SIGTERM, &action, NULL);
-	result = weir__link_open(&link, arguments.at, arguments.user, password, PATIENCE_MS);
+	files = weir__stream_files(&arguments.files);
+	result = weir__link_open(&link, arguments.at, arguments.user, password, &files, PATIENCE_MS);
 	if (result != WEIR__LINK_OK) {
 		(void)fail(link.why);
 		return result == WEIR__LINK_WRONG ? CALLED_WRONGLY : FAILED;

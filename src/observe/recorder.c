@@ -295,7 +295,7 @@ static bool is_kept(const struct recording *recording, const struct weir_attribu
 	return is;
 }
 
-/* An address stays an address, so that a policy can read it: one of fd00::/8, which are nobody's. */
+/* An address stays an address, so that a policy can read it: one of fd00::/8, which no network on the internet has. */
 static struct weir__recording_text hashed_value(const struct recording *recording,
 						const struct weir_attribute *attribute, char text[VALUE_TEXT])
 {
@@ -462,12 +462,17 @@ static bool set_claims(struct weir__recorder *recorder, const struct weir__store
 	struct recording *const recording = recorder->recording;
 	struct weir__recording_decision *const decision = &recording->frame.decision;
 
+	decision->n = 0;
 	for (uint32_t i = 0; i < request->n; i++)
-		decision->is_partial = decision->is_partial || !recording->is_sampled[i];
+		decision->is_partial = decision->is_partial || (!request->is_each && !recording->is_sampled[i]);
 	for (uint32_t i = 0; i < request->n; i++) {
 		const struct weir_claim *const claim = &request->claims[i];
-		struct weir__recording_claim *const to = &decision->claims[i];
 		const uint64_t number = weir__plans_number(claim->limit->entry);
+		struct weir__recording_claim *to;
+
+		if (request->is_each && !recording->is_sampled[i])
+			continue;
+		to = &decision->claims[decision->n++];
 
 		if (!know_limit(recorder, claim->limit, has_states ? recording->numbers[i] : number, &to->limit))
 			return false;
@@ -497,7 +502,7 @@ static void record(struct weir__recorder *recorder, const struct weir__store_req
 	set_request(request, source, &recording->frame.decision);
 	set_attributes(recording, attributes, &recording->frame.decision);
 	if (set_claims(recorder, request, has_states) && append(recorder, &recording->frame))
-		recording->decisions++;
+		recording->decisions += request->is_each ? recording->frame.decision.n : 1;
 	else
 		lose(recording, request->now);
 }
@@ -641,7 +646,7 @@ enum weir__recorder_result weir__recorder_begin(struct weir__recorder *recorder,
 	return result;
 }
 
-/* Call it with `reading` locked: nobody frees the recording. Decisions go on. */
+/* Call it with `reading` locked, so that the recording is not freed. Decisions go on. */
 static size_t copy_out(struct weir__recorder *recorder, unsigned char *bytes, size_t size)
 {
 	const uint64_t tail = atomic_load_explicit(&recorder->tail, memory_order_relaxed);

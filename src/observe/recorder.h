@@ -35,7 +35,7 @@ struct weir__recorder;
 
 /* The policy in force. */
 struct weir__recorder_policy {
-	uint64_t identity;  /* of the text; 0: there is no policy */
+	uint64_t identity;  /* of the text; 0: no policy is loaded */
 	const char *hidden; /* why the text is not here; NULL: it is */
 	const char *text;
 	size_t n;

@@ -53,7 +53,7 @@ enum weir__recording_source {
 	WEIR__RECORDING_BY_TABLE,
 	WEIR__RECORDING_BY_STORE,    /* Redis, or the table and Redis together */
 	WEIR__RECORDING_BY_FALLBACK, /* a table, because Redis could not be reached */
-	WEIR__RECORDING_BY_NONE,     /* Redis failed, and there is no fallback */
+	WEIR__RECORDING_BY_NONE,     /* Redis failed, and the limit has no fallback */
 	WEIR__RECORDING_SOURCES,
 };
 

@@ -273,7 +273,7 @@ COMMANDS = [
     ({"od", "a"}, ("CL.THROTTLE", "k", 9, 1, 86400, -1)), ({"o", "od", "a"}, ("WEIR.RESET", "k", LIMIT)),
     ({"o", "od", "a"}, ("WEIR.CHANGE", "per-user", "7/hour")), ({"r", "a"}, ("WEIR.INSPECT", "k", LIMIT)),
     ({"r", "a"}, ("WEIR.LIVE",)), ({"r", "a"}, ("WEIR.EXPLAIN", "user", "ann")), ({"r", "a"}, ("CONFIG", "GET", "keys")),
-    ({"a"}, ("WEIR.RELOAD",)), ({"d", "d2", "o", "r", "od", "a"}, ("WEIR.LIMITS",)),
+    ({"a"}, ("WEIR.RELOAD",)), ({"a"}, ("WEIR.RECORD", "HELP")), ({"d", "d2", "o", "r", "od", "a"}, ("WEIR.LIMITS",)),
     ({"d", "d2", "o", "r", "od", "a"}, ("INFO", "clients")), ({"d", "d2", "o", "r", "od", "a"}, ("PING",)),
 ]
 
