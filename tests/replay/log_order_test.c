@@ -124,6 +124,21 @@ static void gaps_may_be_centuries(void)
 	weir__log_order_free(order);
 }
 
+/* With durations, arrivals wait in buckets of their own. A gap in the log must not stop them. */
+static void a_gap_after_a_duration(void)
+{
+	struct weir__log_order *const order = weir__log_order_new(2, 10 * S, SIZE_MAX);
+
+	add(order, 100 * S, true, 2 * S, 1);
+	add(order, 150 * S, true, 0, 2);
+	add(order, 900 * S, true, 7 * S, 3);
+	add(order, 901 * S, true, 0, 4);
+	CHECK(weir__log_order_end(order));
+	expect(order, (const uint64_t[][2]){ { 1, 98 * S }, { 2, 150 * S }, { 3, 893 * S }, { 4, 901 * S } }, 4);
+	CHECK_EQ(weir__log_order_counts(order)->late, 0);
+	weir__log_order_free(order);
+}
+
 /* What is held is limited: the oldest second becomes ready early, and what follows of it is late. */
 static void memory_is_bounded(void)
 {
@@ -194,5 +209,5 @@ static void random_lines_are_sorted(void)
 }
 
 TESTS(TEST(lines_of_a_second_are_spread), TEST(durations_are_subtracted), TEST(a_duration_may_be_too_long),
-      TEST(lines_are_sorted_within_the_window), TEST(gaps_may_be_centuries), TEST(memory_is_bounded),
+      TEST(lines_are_sorted_within_the_window), TEST(gaps_may_be_centuries), TEST(a_gap_after_a_duration), TEST(memory_is_bounded),
       TEST(random_lines_are_sorted))
