@@ -199,8 +199,8 @@ static void print_why_wait(const struct weir__tune_found *found)
 
 	printf("  rate       the least at which %s", percent(found->wish->wait_ppm, WEIR__TUNING_PPM, number));
 	printf(" of the requests wait no longer than %s.\n", span(found->wish->wait, text));
-	printf("  queue      %" PRIu64 " places deny none: so long was the queue at its longest, %s.\n",
-	       best->limit.burst, span(best->tried.longest_delay, text));
+	printf("  queue      %" PRIu64 " places deny none: the longest wait would be %s.\n", best->limit.burst,
+	       span(best->tried.longest_delay, text));
 }
 
 static void print_rival(const struct weir__tune_found *found)
@@ -406,7 +406,7 @@ void weir__tune_report_policy(FILE *out, const struct weir__tune_found *found)
 
 	fputs("limits:\n  - name: ", out);
 	print_name(out, name, strlen(name));
-	fputs("\n    mode: shadow # decides and counts, but denies nobody; remove this line to enforce\n", out);
+	fputs("\n    mode: shadow # decides and counts, but never denies; remove this line to enforce\n", out);
 	for (unsigned i = 0; i < limit->n_parts; i++) {
 		const struct weir__slice part = found->policy->attributes.of[limit->parts[i].attribute].name;
 

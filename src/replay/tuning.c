@@ -249,7 +249,7 @@ static int add_logs(struct run *run)
 	return WEIR_OK;
 }
 
-/* Whether a is better than b by more than so many fifths. 0: better at all. */
+/* Whether a is better than b by more than this many fifths. 0: better at all. */
 static bool is_better(const struct run *run, const struct weir__tuning_point *a, const struct weir__tuning_point *b,
 		      uint64_t fifths)
 {
