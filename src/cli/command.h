@@ -1,5 +1,5 @@
 /* command.h: the subcommands of weir. Each gets its own name as argv[0] and returns the exit code: 0 on success, 2 for
- * wrong usage, and 1 to 3 for failures, as its help says. main.c checks that standard output was written. */
+ * wrong usage, and 1 to 4 for failures, as its help says. main.c checks that standard output was written. */
 #ifndef WEIR_CLI_COMMAND_H
 #define WEIR_CLI_COMMAND_H
 
@@ -20,6 +20,7 @@ int weir__bench(int argc, char **argv);
 int weir__demo(int argc, char **argv);
 int weir__explain(int argc, char **argv);
 int weir__record(int argc, char **argv);
+int weir__replay(int argc, char **argv);
 int weir__serve(int argc, char **argv);
 int weir__table(int argc, char **argv);
 int weir__top(int argc, char **argv);

@@ -12,6 +12,7 @@ static const struct weir__command commands[] = {
 	{ "demo", weir__demo, "shows the five algorithms side by side on the same bursty traffic" },
 	{ "explain", weir__explain, "shows which limits of a policy apply to a request, and why" },
 	{ "record", weir__record, "records the decisions of a running server in a file, for weir replay" },
+	{ "replay", weir__replay, "decides the requests of an access log by a policy, before you enforce it" },
 	{ "serve", weir__serve, "starts the server, for clients over RESP and HTTP" },
 	{ "table", weir__table, "inspects shared tables and files while they are in use" },
 	{ "top", weir__top, "shows a live view of a server: rates, rejections and top keys of its limits" },

@@ -166,6 +166,13 @@ static bool begin(struct weir__replay *replay, struct request *request, const st
 	return error == WEIR_OK;
 }
 
+/* Fetches the other slots that keys may be in, of those that are not in their first line, which is here by now. */
+static void fetch(const struct weir__replay *replay, const struct request *request)
+{
+	for (uint32_t i = 0; i < request->check.n_enforced; i++)
+		weir__table_prefetch_rest(replay->table, request->claims[i].limit, request->check.hashes[i]);
+}
+
 static void decide(struct weir__replay *replay, struct request *request, weir_ns now,
 		   struct weir__replay_answer *answer)
 {
@@ -202,6 +209,9 @@ void weir__replay_decide(struct weir__replay *replay, const struct weir__log_rec
 
 	for (size_t i = 0; i < n; i++)
 		is_begun[i] = begin(replay, &replay->requests[i], records[i]);
+	for (size_t i = 0; i < n; i++)
+		if (is_begun[i])
+			fetch(replay, &replay->requests[i]);
 	for (size_t i = 0; i < n; i++) {
 		struct request *const request = &replay->requests[i];
 
