@@ -75,8 +75,8 @@ static int read_map(struct replay_options *options, const char *value)
 		return complain("--map", value, "use TO=FROM, as in --map api_key=http_x_api_key");
 	if (options->log.n_maps == REPLAY_MAPS_MAX)
 		return complain("--map", value, "at most 64 are allowed");
-	options->maps[options->log.n_maps++] =
-		(struct weir__log_map){ { value, (size_t)(equal - value) }, weir__slice_of(equal + 1) };
+	options->maps[options->log.n_maps++] = (struct weir__log_map){ { value, (size_t)(equal - value) },
+								       weir__slice_of(equal + 1) };
 	return DONE;
 }
 
@@ -135,9 +135,9 @@ static int read_value(struct replay_options *options, const char *option, const 
 	return DONE;
 }
 
-static const char *const with_value[] = { "--policy", "--compare", "--format", "--map",     "--tz", "--reorder",
-					  "--client", "--keys",	   "--top",    "--fail-if", "--csv",
-					  "--html",   "--html-names" };
+static const char *const with_value[] = { "--policy",  "--compare", "--format",    "--map", "--tz",
+					  "--reorder", "--client",  "--keys",      "--top", "--fail-if",
+					  "--csv",     "--html",    "--html-names" };
 static const char *const without_value[] = { "--json", "--all", "--quiet", "--help" };
 
 static bool is_among(const char *const *words, size_t n, const char *word)
@@ -235,7 +235,9 @@ static int read_options(struct replay_options *options, int argc, char **argv)
 static int fail(const char *what, int error, const struct weir_message *why)
 {
 	fprintf(stderr, "weir replay: %s%s%s\n", what, what[0] ? ": " : "",
-		why->text[0] ? why->text : error == WEIR_ERR_SYSTEM ? strerror(errno) : weir_strerror(error));
+		why->text[0]             ? why->text :
+		error == WEIR_ERR_SYSTEM ? strerror(errno) :
+					   weir_strerror(error));
 	return FAILED;
 }
 

@@ -26,11 +26,11 @@ struct replay_options {
 
 /* A policy and its replay. */
 struct replay_side {
-	struct weir_policy *policy;    /* NULL: there is no such side, or the replay owns it */
-	struct weir__replay *replay;   /* NULL: there were no requests */
+	struct weir_policy *policy;  /* NULL: there is no such side, or the replay owns it */
+	struct weir__replay *replay; /* NULL: there were no requests */
 	struct weir__replay_stats *stats;
 	struct weir__replay_plots *plots; /* NULL: no HTML report */
-	struct weir_table_stats table; /* at the end */
+	struct weir_table_stats table;    /* at the end */
 };
 
 struct replay_run {
@@ -40,13 +40,13 @@ struct replay_run {
 	size_t client, method, path; /* indexes of these values */
 	struct weir__log_reader *reader;
 	struct replay_side now, old;
-	struct weir__replay_changes *changes;            /* NULL: no comparison */
+	struct weir__replay_changes *changes; /* NULL: no comparison */
 	struct weir__replay_client_changes client_changes;
 	struct weir__log_totals totals;
-	uint64_t beyond;   /* requests more than 9 years after the first: time stood still */
+	uint64_t beyond; /* requests more than 9 years after the first: time stood still */
 	uint64_t took_ns;
 	FILE *csv;
-	bool is_shown;     /* a progress line is on the terminal */
+	bool is_shown; /* a progress line is on the terminal */
 	weir_ns shown_at;
 };
 

@@ -96,8 +96,7 @@ static void put_number(const struct page *page, uint64_t number)
 
 static void put_share(const struct page *page, uint64_t part, uint64_t whole)
 {
-	const uint64_t hundredths =
-		whole == 0 ? 0 : (uint64_t)(((unsigned __int128)part * 10000 + whole / 2) / whole);
+	const uint64_t hundredths = whole == 0 ? 0 : (uint64_t)(((unsigned __int128)part * 10000 + whole / 2) / whole);
 
 	if (part > 0 && hundredths == 0)
 		put(page, "&lt;0.01 %");
@@ -246,7 +245,8 @@ static void open_panel(const struct page *page, const char *title, const char *c
 static void put_step(const struct page *page, const struct weir__replay_stats *stats, size_t i, size_t n, uint64_t most)
 {
 	const uint64_t all = stats->course.steps[i].all, denied = stats->course.steps[i].denied;
-	const uint64_t whole = scaled(all, most), part = scaled(denied, most), allowed = whole > part ? whole - part : 0;
+	const uint64_t whole = scaled(all, most), part = scaled(denied, most),
+		       allowed = whole > part ? whole - part : 0;
 	const uint64_t left = i * PLOT / n, width = (i + 1) * PLOT / n - left;
 
 	if (all == 0)
@@ -275,7 +275,8 @@ static void put_course(const struct page *page, const struct replay_side *side, 
 {
 	const struct weir__replay_stats *const stats = side->stats;
 	const weir_ns width = stats->course.width > 0 ? stats->course.width : 1;
-	const uint64_t steps = stats->last > stats->course.begins ? (stats->last - stats->course.begins) / width + 1 : 1;
+	const uint64_t steps = stats->last > stats->course.begins ? (stats->last - stats->course.begins) / width + 1 :
+								    1;
 	const size_t n = steps < WEIR__REPLAY_TIMES ? (size_t)steps : WEIR__REPLAY_TIMES;
 
 	put(page, "<figure>");
@@ -284,11 +285,13 @@ static void put_course(const struct page *page, const struct replay_side *side, 
 		put_text(page, name);
 		put(page, "</h3>");
 	}
-	fprintf(page->out, "\n<div class=\"plot\"><svg viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" role=\"img\" "
-			   "aria-label=\"Requests over time\">\n",
+	fprintf(page->out,
+		"\n<div class=\"plot\"><svg viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" role=\"img\" "
+		"aria-label=\"Requests over time\">\n",
 		PLOT, PLOT);
-	fprintf(page->out, "<line x1=\"0\" x2=\"%d\" y1=\"0\" y2=\"0\"/><line x1=\"0\" x2=\"%d\" y1=\"%d\" y2=\"%d\"/>\n",
-		PLOT, PLOT, PLOT / 2, PLOT / 2);
+	fprintf(page->out,
+		"<line x1=\"0\" x2=\"%d\" y1=\"0\" y2=\"0\"/><line x1=\"0\" x2=\"%d\" y1=\"%d\" y2=\"%d\"/>\n", PLOT,
+		PLOT, PLOT / 2, PLOT / 2);
 	for (size_t i = 0; i < n; i++)
 		put_step(page, stats, i, n, most);
 	put(page, "</svg><span class=\"top\">");
@@ -429,10 +432,12 @@ static void put_client_row(const struct page *page, const struct weir__top_row *
 
 	put(page, "<tr><th scope=\"row\">");
 	put_client(page, row);
-	fprintf(page->out, "</th><td class=\"bar\"><svg viewBox=\"0 0 %d 1\" preserveAspectRatio=\"none\" aria-hidden=\"true\">",
+	fprintf(page->out,
+		"</th><td class=\"bar\"><svg viewBox=\"0 0 %d 1\" preserveAspectRatio=\"none\" aria-hidden=\"true\">",
 		PLOT);
 	fprintf(page->out, "<rect class=\"allowed\" width=\"%" PRIu64 "\" height=\"1\"/>", allowed);
-	fprintf(page->out, "<rect class=\"rejected\" x=\"%" PRIu64 "\" width=\"%" PRIu64 "\" height=\"1\"/></svg></td><td>",
+	fprintf(page->out,
+		"<rect class=\"rejected\" x=\"%" PRIu64 "\" width=\"%" PRIu64 "\" height=\"1\"/></svg></td><td>",
 		allowed, denied);
 	put_number(page, row->all);
 	put(page, "</td><td>");
@@ -457,8 +462,9 @@ static void put_top(const struct page *page, const struct weir__top *top, const 
 		put(page, "<p class=\"note\">No client was denied.</p>\n");
 		return;
 	}
-	put(page, "<table class=\"rows\">\n<thead><tr><th scope=\"col\">Client</th><td></td><th scope=\"col\">Requests</th>"
-		  "<th scope=\"col\">Denied</th><th scope=\"col\" class=\"more\">Share</th></tr></thead>\n<tbody>\n");
+	put(page,
+	    "<table class=\"rows\">\n<thead><tr><th scope=\"col\">Client</th><td></td><th scope=\"col\">Requests</th>"
+	    "<th scope=\"col\">Denied</th><th scope=\"col\" class=\"more\">Share</th></tr></thead>\n<tbody>\n");
 	for (size_t i = 0; i < top->n; i++)
 		put_client_row(page, &top->rows[i], most);
 	put(page, "</tbody></table>\n");
@@ -473,8 +479,9 @@ static void put_clients(const struct page *page)
 	if (run->changes)
 		put_top(page, &run->old.stats->top_clients, run->options.old_path);
 	if (!run->options.has_plain_names)
-		put(page, "<p class=\"note\">Names are hashed, with a secret that was not kept. With --html-names plain the "
-			  "report has them.</p>\n");
+		put(page,
+		    "<p class=\"note\">Names are hashed, with a secret that was not kept. With --html-names plain the "
+		    "report has them.</p>\n");
 	put(page, "</section>\n");
 }
 
@@ -488,8 +495,8 @@ static void put_peak(const struct page *page, const struct weir__plots_peaks *pe
 	put(page, "<li><b>");
 	put_number(page, peaks->clients[i]);
 	fprintf(page->out, "</b><svg viewBox=\"0 0 1 %d\" preserveAspectRatio=\"none\" aria-hidden=\"true\">", PLOT);
-	fprintf(page->out, "<rect class=\"allowed\" y=\"%" PRIu64 "\" width=\"1\" height=\"%" PRIu64 "\"/>", PLOT - allowed,
-		allowed);
+	fprintf(page->out, "<rect class=\"allowed\" y=\"%" PRIu64 "\" width=\"1\" height=\"%" PRIu64 "\"/>",
+		PLOT - allowed, allowed);
 	fprintf(page->out, "<rect class=\"rejected\" y=\"%" PRIu64 "\" width=\"1\" height=\"%" PRIu64 "\"/></svg>",
 		PLOT - allowed - denied, denied);
 	put(page, i > 1 ? "&le;" : "");
@@ -611,15 +618,18 @@ static void put_notes(const struct page *page)
 	const struct weir__replay_stats *const stats = run->now.stats;
 
 	open_panel(page, "What this log cannot tell", " wide", false);
-	put(page, "<ul class=\"notes\">\n<li>Which requests a denial would cause or prevent: denied clients may retry, or "
-		  "leave.</li>\n");
+	put(page,
+	    "<ul class=\"notes\">\n<li>Which requests a denial would cause or prevent: denied clients may retry, or "
+	    "leave.</li>\n");
 	put_count_note(page, stats->already_denied,
 		       "requests had status 429: something denied them already. They are decided like all others.");
-	put_count_note(page, run->totals.spread,
-		       "requests have only the second in the log. They were spread evenly over it, so short bursts look "
-		       "smoother than they were.");
+	put_count_note(
+		page, run->totals.spread,
+		"requests have only the second in the log. They were spread evenly over it, so short bursts look "
+		"smoother than they were.");
 	put_count_note(page, run->totals.bad, "lines were bad and left out.");
-	put_count_note(page, run->totals.late, "lines came later than --reorder. They were decided in the order of the log.");
+	put_count_note(page, run->totals.late,
+		       "lines came later than --reorder. They were decided in the order of the log.");
 	put_count_note(page, stats->undecided, "requests could not be decided: a server would return an error.");
 	put_count_note(page, stats->unmatched, "requests matched no limit.");
 	put_count_note(page, run->now.table.evicted, "keys were evicted for lack of memory: use a larger --keys.");

@@ -9,8 +9,7 @@
 /* 3.12 %, rounded to the nearest hundredth. What is not 0 is not shown as 0.00. */
 static void print_share(FILE *out, uint64_t part, uint64_t whole)
 {
-	const uint64_t hundredths =
-		whole == 0 ? 0 : (uint64_t)(((unsigned __int128)part * 10000 + whole / 2) / whole);
+	const uint64_t hundredths = whole == 0 ? 0 : (uint64_t)(((unsigned __int128)part * 10000 + whole / 2) / whole);
 
 	if (part > 0 && hundredths == 0)
 		fputs("<0.01 %", out);
@@ -234,7 +233,8 @@ static void print_table(FILE *out, const char *whose, const struct replay_side *
 {
 	if (side->table.evicted > 0)
 		fprintf(out,
-			"- Memory was short%s: %" PRIu64 " keys were evicted and started over. Use --keys with a higher "
+			"- Memory was short%s: %" PRIu64
+			" keys were evicted and started over. Use --keys with a higher "
 			"number.\n",
 			whose, side->table.evicted);
 	if (side->table.folded > 0)
@@ -259,7 +259,8 @@ static void print_notes(FILE *out, const struct replay_run *run)
 	      out);
 	if (stats->already_denied > 0)
 		fprintf(out,
-			"- %" PRIu64 " requests had status 429: something denied them already. They are decided like all "
+			"- %" PRIu64
+			" requests had status 429: something denied them already. They are decided like all "
 			"others.\n",
 			stats->already_denied);
 	if (run->totals.spread > 0)
@@ -280,7 +281,8 @@ static void print_notes(FILE *out, const struct replay_run *run)
 	if (run->totals.late > 0) {
 		weir__words_span(run->totals.latest_late, text);
 		fprintf(out,
-			"- %" PRIu64 " requests came later in the log than --reorder allows, at most by %s. They were decided "
+			"- %" PRIu64
+			" requests came later in the log than --reorder allows, at most by %s. They were decided "
 			"late.\n",
 			run->totals.late, text);
 	}
@@ -290,7 +292,8 @@ static void print_notes(FILE *out, const struct replay_run *run)
 			"shorter --reorder.\n",
 			run->totals.released_early);
 	if (run->beyond > 0)
-		fprintf(out, "- %" PRIu64 " requests came more than 9 years after the first. For them time stood still.\n",
+		fprintf(out,
+			"- %" PRIu64 " requests came more than 9 years after the first. For them time stood still.\n",
 			run->beyond);
 	if (stats->without_client > 0)
 		fprintf(out, "- %" PRIu64 " requests have no client: no attribute \"%.*s\".\n", stats->without_client,
@@ -326,8 +329,8 @@ static void print_side(FILE *out, const struct replay_side *side)
 	if (stats->unmatched > 0)
 		fprintf(out, "unmatched %" PRIu64 ": no limit applies to them\n", stats->unmatched);
 	if (stats->undecided > 0)
-		fprintf(out, "errors    %" PRIu64 ": the policy cannot decide them; line %" PRIu64 ": %s\n", stats->undecided,
-			stats->undecided_line, stats->undecided_example);
+		fprintf(out, "errors    %" PRIu64 ": the policy cannot decide them; line %" PRIu64 ": %s\n",
+			stats->undecided, stats->undecided_line, stats->undecided_example);
 	print_limits(out, side);
 }
 

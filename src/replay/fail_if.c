@@ -235,7 +235,8 @@ bool weir__fail_needs_old(const struct weir__fail_comparison *comparison)
 bool weir__fail_holds(const struct weir__fail_comparison *comparison, uint64_t value, uint64_t whole)
 {
 	/* At most 2^64 * 10^8 and 2^64 * 10^18: both fit. */
-	const unsigned __int128 left = (unsigned __int128)value * comparison->divisor * (comparison->is_share ? 100 : 1);
+	const unsigned __int128 left = (unsigned __int128)value * comparison->divisor *
+				       (comparison->is_share ? 100 : 1);
 	const unsigned __int128 right = (unsigned __int128)comparison->number * (comparison->is_share ? whole : 1);
 
 	return left < right ? comparison->is_less : left > right ? comparison->is_greater : comparison->is_equal;

@@ -39,7 +39,7 @@ enum { WEIR__FAIL_MAX = 32 };
 
 struct weir__fail_comparison {
 	enum weir__fail_metric metric;
-	struct weir__slice limit; /* .at NULL: all limits */
+	struct weir__slice limit;           /* .at NULL: all limits */
 	bool is_less, is_equal, is_greater; /* what makes it true */
 	bool is_share;
 	uint64_t number, divisor; /* number / divisor, in ns if the metric is a duration, in percent if is_share */

@@ -26,7 +26,8 @@ static bool denies(const struct weir__replay_answer *answer)
 static void note_client(struct weir__replay_changes *changes, const struct weir__log_record *record, bool is_denied)
 {
 	const struct weir__slice none = { NULL, 0 };
-	const struct weir__slice client = changes->client == WEIR__REPLAY_NO_NAME ? none : record->values[changes->client];
+	const struct weir__slice client = changes->client == WEIR__REPLAY_NO_NAME ? none :
+										    record->values[changes->client];
 	const uint64_t hash = weir__replay_client_hash(client);
 	const struct weir__tally_entry *const entry = hash ? weir__tally_add(&changes->clients, hash, is_denied) : NULL;
 	struct weir__top_row *row;
@@ -85,8 +86,7 @@ static uint64_t count_only(const struct weir__replay_stats *a, const struct weir
 	uint64_t n = 0;
 
 	for (uint64_t i = 0; i <= a->clients.mask; i++)
-		n += a->clients.places[i].denied > 0 &&
-		     weir__tally_denied(&b->clients, a->clients.places[i].hash) == 0;
+		n += a->clients.places[i].denied > 0 && weir__tally_denied(&b->clients, a->clients.places[i].hash) == 0;
 	return n;
 }
 

@@ -10,8 +10,8 @@
 
 enum {
 	WEIR__PLOTS_CLIENTS_MAX = 1 << 20,
-	WEIR__PLOTS_DAYS = 14,   /* shown one by one; longer logs by the days of the week */
-	WEIR__PLOTS_PEAKS = 24,  /* by powers of two: 1, 2, up to 4, up to 8, ... */
+	WEIR__PLOTS_DAYS = 14,  /* shown one by one; longer logs by the days of the week */
+	WEIR__PLOTS_PEAKS = 24, /* by powers of two: 1, 2, up to 4, up to 8, ... */
 	WEIR__PLOTS_WEEKDAYS = 7,
 	WEIR__PLOTS_HOURS = 24,
 };
@@ -23,7 +23,7 @@ struct weir__plots_cell {
 struct weir__plots_client;
 
 struct weir__replay_plots {
-	size_t client; /* which value of a record is the client; SIZE_MAX: none is known */
+	size_t client;     /* which value of a record is the client; SIZE_MAX: none is known */
 	weir_ns first_day; /* midnight UTC before the first request */
 	weir_ns last;
 	struct weir__plots_cell days[WEIR__PLOTS_DAYS][WEIR__PLOTS_HOURS];

@@ -48,9 +48,12 @@ static void widen(struct weir__replay_course *course)
 	for (size_t i = 0; i < WEIR__REPLAY_TIMES; i++) {
 		const size_t from = 2 * i;
 
-		course->steps[i].all = from < WEIR__REPLAY_TIMES ? course->steps[from].all + course->steps[from + 1].all : 0;
-		course->steps[i].denied =
-			from < WEIR__REPLAY_TIMES ? course->steps[from].denied + course->steps[from + 1].denied : 0;
+		course->steps[i].all = from < WEIR__REPLAY_TIMES ?
+					       course->steps[from].all + course->steps[from + 1].all :
+					       0;
+		course->steps[i].denied = from < WEIR__REPLAY_TIMES ?
+						  course->steps[from].denied + course->steps[from + 1].denied :
+						  0;
 	}
 	course->width *= 2;
 }
@@ -72,8 +75,8 @@ static void add_to_course(struct weir__replay_course *course, weir_ns at, bool i
 /* --- waits ------------------------------------------------------------------------------------------------------- */
 
 /* Keeps the longest waits, one for each client and limit: a client that tries again and again is one. */
-static void note_wait(struct weir__replay_stats *stats, const struct weir__log_record *record, uint32_t plan, weir_ns wait,
-		      bool is_delay)
+static void note_wait(struct weir__replay_stats *stats, const struct weir__log_record *record, uint32_t plan,
+		      weir_ns wait, bool is_delay)
 {
 	const struct weir__slice none = { "", 0 };
 	const struct weir__slice client = stats->client != WEIR__REPLAY_NO_NAME && record->values[stats->client].at ?
@@ -142,12 +145,14 @@ static void add_claim(struct weir__replay_stats *stats, const struct weir__log_r
 {
 	const struct weir_verdict *const verdict = &answer->verdicts[claim];
 	struct weir__replay_limit *const limit = &stats->limits[answer->plans[claim]];
-	const uint64_t used = verdict->limit - (verdict->remaining < verdict->limit ? verdict->remaining : verdict->limit);
+	const uint64_t used = verdict->limit -
+			      (verdict->remaining < verdict->limit ? verdict->remaining : verdict->limit);
 
 	limit->requests++;
 	limit->is_shadow |= claim >= answer->n_enforced;
 	if (verdict->limit > 0) /* the quotient is 10 only if all of it is used */
-		limit->used[verdict->limit < UINT64_MAX / 10 ? used * 10 / verdict->limit : used / (verdict->limit / 10)]++;
+		limit->used[verdict->limit < UINT64_MAX / 10 ? used * 10 / verdict->limit :
+							       used / (verdict->limit / 10)]++;
 	if (verdict->allowed) {
 		if (answer->verdict.allowed)
 			limit->units += answer->claims[claim].cost;

@@ -10,24 +10,24 @@
 #include "replay/tally.h"
 
 enum {
-	WEIR__REPLAY_TENTHS = 11,    /* below 10 % used, ..., below 100 %, all of it */
-	WEIR__REPLAY_TIMES = 128,    /* steps of the course over time */
+	WEIR__REPLAY_TENTHS = 11, /* below 10 % used, ..., below 100 %, all of it */
+	WEIR__REPLAY_TIMES = 128, /* steps of the course over time */
 	WEIR__REPLAY_NO_NAME = SIZE_MAX,
 };
 
 /* A limit or override of the policy. */
 struct weir__replay_limit {
-	uint64_t requests;      /* it applied to */
-	uint64_t denied;        /* it alone would have denied, enforced or in shadow */
-	uint64_t decided;       /* denied requests that it decided */
-	uint64_t units;         /* that it allowed */
-	uint64_t keys_denied;   /* different keys that it denied */
-	uint64_t delayed;       /* allowed requests that wait */
-	weir_ns longest_wait;   /* until a denied request would have been allowed; NEVER is not counted */
-	weir_ns longest_delay;  /* of an allowed request, if the limit shapes */
-	weir_ns first, last;    /* denial */
-	uint64_t never;         /* denied requests that cost more than the limit has */
-	bool is_shadow;         /* it was in shadow for at least one request */
+	uint64_t requests;     /* it applied to */
+	uint64_t denied;       /* it alone would have denied, enforced or in shadow */
+	uint64_t decided;      /* denied requests that it decided */
+	uint64_t units;        /* that it allowed */
+	uint64_t keys_denied;  /* different keys that it denied */
+	uint64_t delayed;      /* allowed requests that wait */
+	weir_ns longest_wait;  /* until a denied request would have been allowed; NEVER is not counted */
+	weir_ns longest_delay; /* of an allowed request, if the limit shapes */
+	weir_ns first, last;   /* denial */
+	uint64_t never;        /* denied requests that cost more than the limit has */
+	bool is_shadow;        /* it was in shadow for at least one request */
 	/* How much of the limit was used after each decision, in tenths. */
 	uint64_t used[WEIR__REPLAY_TENTHS];
 };

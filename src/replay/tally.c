@@ -9,8 +9,7 @@ enum { PLACES_MIN = 1024 };
 
 bool weir__tally_init(struct weir__tally *tally)
 {
-	*tally = (struct weir__tally){ .places = calloc(PLACES_MIN, sizeof(tally->places[0])),
-				       .mask = PLACES_MIN - 1 };
+	*tally = (struct weir__tally){ .places = calloc(PLACES_MIN, sizeof(tally->places[0])), .mask = PLACES_MIN - 1 };
 	return tally->places != NULL;
 }
 
