@@ -239,14 +239,14 @@ static void note_closed(struct weir__check *check)
 static void note_unmatched(const struct weir__check *check)
 {
 	const struct weir__request *const request = &check->request;
-	const struct weir__recorder_attributes attributes = { check->check.attributes, check->check.n_attributes,
-							      false };
+	const struct weir__recorder_attributes attributes = { .at = check->check.attributes,
+							      .n = check->check.n_attributes,
+							      .cost = check->check.cost };
 	const bool is_denied = !check->check.answer.verdict.allowed;
 
 	weir__unmatched_note(request, attributes.at, attributes.n, is_denied);
 	if (WEIR__UNLIKELY(weir__recorder_is_on(request->context->recorder)))
-		weir__recorder_unmatched(request->context->recorder, attributes, check->check.cost, is_denied,
-					 request->store_request.now);
+		weir__recorder_unmatched(request->context->recorder, attributes, is_denied, request->store_request.now);
 }
 
 /* Returns WEIR_OK or the guard's error. *ret_is_done is false if the request waits for the store. */
@@ -298,10 +298,12 @@ static struct weir__recorder_attributes check_attributes(const struct weir__requ
 {
 	const struct weir__check *const check = (const struct weir__check *)(const void *)request;
 	const bool is_shadow = weir__guard_check_is_shadowing(&check->check);
-	const bool is_first = !check->check.is_kept && request->store_request.claims == request->claims;
+	const bool is_first = !check->check.is_kept && (!is_shadow || request->store_request.claims == request->claims);
 
-	return (struct weir__recorder_attributes){ check->check.attributes, is_first ? check->check.n_attributes : 0,
-						   is_shadow };
+	return (struct weir__recorder_attributes){ .at = check->check.attributes,
+						   .n = is_first ? check->check.n_attributes : 0,
+						   .cost = check->check.cost,
+						   .is_shadow = is_shadow };
 }
 
 const struct weir__request_kind weir__check_kind = { .advance = advance_check,
@@ -752,7 +754,7 @@ enum weir__run_result weir__wait_run(struct weir__wait *wait, const struct weir_
 {
 	struct weir__request *const request = &wait->request;
 	struct weir__context *const context = request->context;
-	const struct weir__wait_request asked = { claims, (uint32_t)n, patience, wait, false };
+	const struct weir__wait_request asked = { claims, (uint32_t)n, patience, wait, false, { .n = 0 } };
 	const weir_ns now = weir_table_now(context->table);
 	enum weir__wait_result result = WEIR__WAIT_FULL;
 	struct weir__wait_outcome outcome;
@@ -849,7 +851,9 @@ static enum weir__run_result begin_check_wait(struct weir__check_wait *wait, wei
 	struct weir__check *const check = &wait->check;
 	struct weir__request *const request = &check->request;
 	struct weir__context *const context = request->context;
-	const struct weir__wait_request asked = { request->claims, check->check.n_enforced, patience, wait, true };
+	const struct weir__wait_request asked = {
+		request->claims, check->check.n_enforced, patience, wait, true, check_attributes(request)
+	};
 	struct weir__wait_outcome outcome;
 	bool is_done;
 
