@@ -90,8 +90,8 @@ static uint64_t sim_lent(const struct sim_value *value)
 	return lent;
 }
 
-static struct weir_verdict sim_grant(struct sim_value *value, const struct weir_plan *plan, weir_ns now, uint64_t wanted,
-				     uint64_t duration_us, uint64_t most)
+static struct weir_verdict sim_grant(struct sim_value *value, const struct weir_plan *plan, weir_ns now,
+				     uint64_t wanted, uint64_t duration_us, uint64_t most)
 {
 	struct weir_state view = sim_view(value, plan, now);
 	struct weir_verdict verdict = weir_step_peek(plan, &view, now, 0);
@@ -113,8 +113,8 @@ static struct weir_verdict sim_grant(struct sim_value *value, const struct weir_
 	return verdict;
 }
 
-static struct weir_verdict sim_return(struct sim_value *value, const struct weir_plan *plan, weir_ns now, uint64_t units,
-				      uint64_t end_us)
+static struct weir_verdict sim_return(struct sim_value *value, const struct weir_plan *plan, weir_ns now,
+				      uint64_t units, uint64_t end_us)
 {
 	struct weir_state view = sim_view(value, plan, now);
 	struct sim_lot *const lot = sim_lot_at(value, end_us);
@@ -131,8 +131,8 @@ static struct weir_verdict sim_return(struct sim_value *value, const struct weir
 	return verdict;
 }
 
-static struct weir_verdict sim_push(struct sim_value *value, const struct weir_plan *plan, weir_ns now_ns, uint64_t units,
-				    weir_ns at_ns)
+static struct weir_verdict sim_push(struct sim_value *value, const struct weir_plan *plan, weir_ns now_ns,
+				    uint64_t units, weir_ns at_ns)
 {
 	const uint64_t now = now_ns / 1000, window = now / SIM_WINDOW_US;
 	struct weir_verdict verdict = { .allowed = true, .limit = plan->most, .granted = units };
