@@ -33,8 +33,8 @@ struct lease {
 	struct weir__lease_options options;
 	uint64_t version; /* of the rules, plus 1; 0: not read yet */
 	bool has_any, has_sent, is_leaving;
-	weir_ns at;          /* CLOCK_BOOTTIME and the anchor, when the current requests had arrived */
-	uint64_t anchor;     /* for which the rules were read */
+	weir_ns at;            /* CLOCK_BOOTTIME and the anchor, when the current requests had arrived */
+	uint64_t anchor;       /* for which the rules were read */
 	uint64_t heard_offset; /* from `at` to the store's clock, by its latest reply; 0: no reply yet */
 	uint32_t nodes;
 	weir_ns counted_at;
@@ -42,7 +42,7 @@ struct lease {
 	uint32_t n_spare;
 	struct background *backgrounds, *spare_backgrounds; /* open and under way; for reuse */
 	uint32_t n_backgrounds, n_spare_backgrounds;
-	weir_ns gather_since; /* since when something waits to be sent; 0: nothing does */
+	weir_ns gather_until; /* when what was gathered is sent; 0: nothing was */
 	struct watch watches[WATCH_CLASSES];
 	size_t watch_bytes;
 	uint64_t counts[WEIR__LEASE_COUNTS]; /* since they were last added to those of all workers */
