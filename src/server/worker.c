@@ -34,7 +34,7 @@ static const weir_ns stall_ns = 30000000000;  /* default of the option */
 static const weir_ns late_ns = 10000000000;   /* default of the option */
 static const weir_ns drain_ns = 5000000000;   /* for clients to take their last replies */
 static const weir_ns drain_look_ns = 1000000; /* how often to check whether the replies have arrived */
-static const weir_ns leave_ns = 1000000000;     /* for the store to take back what it lent */
+static const weir_ns leave_ns = 1000000000;   /* for the store to take back what it lent */
 
 const struct weir__protocol_handler *const weir__protocol_handlers[WEIR__PROTOCOLS] = {
 	[WEIR__PROTOCOL_RESP] = &weir__protocol_resp, [WEIR__PROTOCOL_HTTP] = &weir__protocol_http

@@ -35,8 +35,8 @@ struct weir__lease_terms {
 };
 
 /* `stranded` is in percent of what the limit allows at once; 0: the policy does not lease. */
-WEIR__BETWEEN_LIBRARIES enum weir__lease_obstacle
-weir__lease_terms_of(const struct weir_plan *plan, uint32_t stranded, struct weir__lease_terms *ret_terms);
+WEIR__BETWEEN_LIBRARIES enum weir__lease_obstacle weir__lease_terms_of(const struct weir_plan *plan, uint32_t stranded,
+								       struct weir__lease_terms *ret_terms);
 
 /* The reason in words, to follow "NAME stays exact: ". Empty: the limit is leased, or the policy does not lease it. */
 WEIR__BETWEEN_LIBRARIES const char *weir__lease_obstacle_text(enum weir__lease_obstacle obstacle);

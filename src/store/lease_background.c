@@ -71,7 +71,7 @@ static unsigned class_of(weir_ns duration)
 	unsigned class = 0;
 
 	while (class + 1 < WATCH_CLASSES && first_class_ns << (class + 1) <= duration / 2)
-		class++;
+		class ++;
 	return class;
 }
 
@@ -499,7 +499,7 @@ weir_ns weir__lease_due(struct lease *lease, weir_ns now)
 		return WEIR_NEVER;
 	weir__lease_read_clock(lease);
 	count_nodes(lease);
-	for (unsigned class = 0; class < WATCH_CLASSES; class++) {
+	for (unsigned class = 0; class < WATCH_CLASSES; class ++) {
 		struct watch *const of = &lease->watches[class];
 
 		while (of->first && first_entry(of)->due <= lease->at && looks++ < LOOKS_A_TURN)
@@ -522,7 +522,7 @@ bool weir__lease_leave(struct lease *lease)
 {
 	lease->is_leaving = true;
 	weir__lease_read_clock(lease);
-	for (unsigned class = 0; class < WATCH_CLASSES; class++) {
+	for (unsigned class = 0; class < WATCH_CLASSES; class ++) {
 		struct watch *const of = &lease->watches[class];
 
 		while (of->first && lease->n_backgrounds < BACKGROUNDS_MOST)
@@ -548,7 +548,7 @@ void weir__lease_fini(struct lease *lease)
 		lease->spare_backgrounds = background->next;
 		free_background(background);
 	}
-	for (unsigned class = 0; class < WATCH_CLASSES; class++)
+	for (unsigned class = 0; class < WATCH_CLASSES; class ++)
 		while (lease->watches[class].first)
 			drop_first(lease, &lease->watches[class]);
 }

@@ -80,8 +80,8 @@ void weir__lease_read_clock(struct lease *lease)
 	const uint64_t anchor = atomic_load_explicit(&lease->options.table->region.header->lease_anchor,
 						     memory_order_relaxed);
 
-	lease->at = anchor + (lease->options.boot_clock ? lease->options.boot_clock(lease->options.context) :
-							  weir__boot_ns());
+	lease->at = anchor +
+		    (lease->options.boot_clock ? lease->options.boot_clock(lease->options.context) : weir__boot_ns());
 	if (WEIR__LIKELY(anchor == lease->anchor))
 		return;
 	lease->anchor = anchor;
@@ -167,8 +167,8 @@ struct spending {
  * of every lot, and of what could be drawn. */
 static bool is_due(const struct rule *rule, const struct weir__lot *lot, weir_ns left)
 {
-	return !lot->is_renewing && (lot->units <= weir__lot_size(lot->size) / 2 ||
-				     (left < rule->terms.duration / 4 && !rule->is_window));
+	return !lot->is_renewing &&
+	       (lot->units <= weir__lot_size(lot->size) / 2 || (left < rule->terms.duration / 4 && !rule->is_window));
 }
 
 /* A key of which the server holds nothing: counts what is used of it, and draws once it is used again. `elapsed` is the
@@ -337,9 +337,8 @@ static void note_denial(struct lease *lease, const struct weir_claim *claim, str
 	if (verdict->never || claim->cost > WEIR__LOT_UNITS_MOST)
 		return;
 	weir__held_find(table, claim->limit, hash, &place);
-	if (place.slot && (weir__place_is_claim(&place) ||
-			   (weir__lot_unpack(weir__slot_own(place.seen)).size > 0 &&
-			    weir__lot_unpack(weir__slot_own(place.seen)).units > 0)))
+	if (place.slot && (weir__place_is_claim(&place) || (weir__lot_unpack(weir__slot_own(place.seen)).size > 0 &&
+							    weir__lot_unpack(weir__slot_own(place.seen)).units > 0)))
 		return;
 	(void)weir__held_put(table, claim->limit, hash, &place,
 			     weir__held_slot(table, claim->limit, hash, weir__lot_pack(&lot), end), now);
@@ -746,7 +745,8 @@ static bool look(struct lease *lease, struct weir__store_request *request)
 		struct taken taken = { .units = 0 };
 
 		if (rule)
-			taken.units = (uint32_t)held_of(lease, &request->claims[i], rule, hash_of(request, i), &taken.end);
+			taken.units = (uint32_t)held_of(lease, &request->claims[i], rule, hash_of(request, i),
+							&taken.end);
 		add_to_part(split, request, i, &taken);
 	}
 	return submit_part(split);
@@ -769,7 +769,8 @@ static void forget(struct lease *lease, const struct weir__store_request *reques
 		while (place.slot && !weir__atomic16_swap(place.slot, place.seen, (struct weir_state){ 0, 0 }));
 		if (place.slot && !weir__place_is_claim(&place) &&
 		    weir__lot_unpack(weir__slot_own(place.seen)).size > 0)
-			weir__lease_count(lease, WEIR__LEASE_EXPIRED, weir__lot_unpack(weir__slot_own(place.seen)).units);
+			weir__lease_count(lease, WEIR__LEASE_EXPIRED,
+					  weir__lot_unpack(weir__slot_own(place.seen)).units);
 	}
 }
 

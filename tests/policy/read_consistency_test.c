@@ -68,7 +68,8 @@ static void mistakes_are_all_reported(void)
 			"  - {name: f, limit: 1/s, consistency: {lease: {stranded: 0%}, exact: true}}\n"
 			"  - {name: g, limit: 1/s, consistency: {lease: {stranded: [5%]}}}\n"
 			"  - {name: h, limit: 1/s, store: table, consistency: lease}\n"
-			"  - {name: i, limit: 1/s, overrides: [{when: {p: x}, mode: off, consistency: lease}]}\n") == NULL);
+			"  - {name: i, limit: 1/s, overrides: [{when: {p: x}, mode: off, consistency: lease}]}\n") ==
+	      NULL);
 	CHECK_TEXT(reported,
 		   "p.yaml:2:40: unknown consistency 'exactly'; use exact, lease, or {lease: {stranded: 5%}}\n"
 		   "p.yaml:3:40: a list; consistency: use exact, lease, or {lease: {stranded: 5%}}\n"

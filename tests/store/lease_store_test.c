@@ -78,7 +78,8 @@ static void grant(struct fixture *fixture, struct lent *key, const struct weir__
 {
 	const uint64_t now_us = store_us(fixture), grid_us = request->lease_duration / 4000;
 	const uint64_t outstanding = outstanding_of(key, now_us);
-	const uint64_t end_us = (now_us + request->lease_duration / 1000 + request->lease_duration / 1000000 + grid_us) /
+	const uint64_t end_us = (now_us + request->lease_duration / 1000 + request->lease_duration / 1000000 +
+				 grid_us) /
 				grid_us * grid_us;
 	uint64_t units = weir__min(weir__min(want, key->left), request->lease_most - outstanding);
 	int at = -1;
@@ -93,7 +94,8 @@ static void grant(struct fixture *fixture, struct lent *key, const struct weir__
 		key->outstanding[at] += units;
 		key->left -= units;
 	}
-	*verdict = (struct weir_verdict){ .allowed = units > 0, .limit = MOST, .remaining = key->left, .granted = units };
+	*verdict =
+		(struct weir_verdict){ .allowed = units > 0, .limit = MOST, .remaining = key->left, .granted = units };
 	*ret_end = units > 0 ? end_us : 0;
 }
 
@@ -548,7 +550,8 @@ static void a_change_forgets_what_is_held(void)
 			struct weir_limit limit;
 
 			CHECK(weir_limit_parse("50/1000day", 10, &limit, NULL) == WEIR_OK);
-			CHECK(weir_table_change_limit(server->table, server->limit, &limit, now_of(server), NULL) == WEIR_OK);
+			CHECK(weir_table_change_limit(server->table, server->limit, &limit, now_of(server), NULL) ==
+			      WEIR_OK);
 		}
 		CHECK(!ask(server, WEIR__STORE_TAKE, 'a', 1, 0, &verdict));
 		settle(server);
@@ -665,7 +668,8 @@ static void an_undo_goes_back_into_its_lot(void)
 							      .charged_cost = 3,
 							      .charged_nodes = WEIR__STORE_IN_LEASE,
 							      .caller = &caller };
-		CHECK_EQ(weir__store_submit(server->store, &asked.request), !is_old); /* from an earlier lot: to the store */
+		CHECK_EQ(weir__store_submit(server->store, &asked.request),
+			 !is_old); /* from an earlier lot: to the store */
 		settle(server);
 		CHECK_EQ(held(server), 15);
 	}
@@ -676,8 +680,10 @@ static void an_undo_goes_back_into_its_lot(void)
 
 static void any_request(struct fixture *fixture, struct server *server)
 {
-	static const enum weir__store_operation operations[] = { WEIR__STORE_TAKE, WEIR__STORE_TAKE, WEIR__STORE_TAKE,
-								 WEIR__STORE_UPTO, WEIR__STORE_PEEK, WEIR__STORE_DEPART };
+	static const enum weir__store_operation operations[] = {
+		WEIR__STORE_TAKE, WEIR__STORE_TAKE, WEIR__STORE_TAKE,
+		WEIR__STORE_UPTO, WEIR__STORE_PEEK, WEIR__STORE_DEPART
+	};
 	const enum weir__store_operation operation = operations[below(sizeof(operations) / sizeof(operations[0]))];
 	const char key = (char)('a' + below(KEYS));
 	const bool is_pair = (operation == WEIR__STORE_TAKE || operation == WEIR__STORE_DEPART) && below(4) == 0;

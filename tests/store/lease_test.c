@@ -16,9 +16,9 @@ static void terms_follow_the_limit(void)
 		{ "100/s burst 1000", 5, WEIR__LEASE_POSSIBLE, 50, MS(500) },
 		{ "100/s burst 1000", 50, WEIR__LEASE_POSSIBLE, 500, S(5) },
 		{ "100/s burst 1000", 0, WEIR__LEASE_UNSET, 0, 0 },
-		{ "1000/s burst 1000", 1, WEIR__LEASE_POSSIBLE, 10, MS(20) },  /* 10 ms, and at least 20 */
-		{ "10/day burst 100", 5, WEIR__LEASE_POSSIBLE, 5, S(10) },     /* half a day, and at most 10 s */
-		{ "3/s burst 40", 5, WEIR__LEASE_POSSIBLE, 2, MS(666) },       /* whole milliseconds */
+		{ "1000/s burst 1000", 1, WEIR__LEASE_POSSIBLE, 10, MS(20) }, /* 10 ms, and at least 20 */
+		{ "10/day burst 100", 5, WEIR__LEASE_POSSIBLE, 5, S(10) },    /* half a day, and at most 10 s */
+		{ "3/s burst 40", 5, WEIR__LEASE_POSSIBLE, 2, MS(666) },      /* whole milliseconds */
 		{ "10/s refill interval burst 100", 5, WEIR__LEASE_POSSIBLE, 5, MS(500) },
 		{ "100/min fixed_window", 5, WEIR__LEASE_POSSIBLE, 5, S(3) },
 		{ "100/min sliding_counter", 5, WEIR__LEASE_POSSIBLE, 5, S(3) },
@@ -54,11 +54,10 @@ static void a_server_draws_what_it_spends_in_a_duration(void)
 		uint32_t nodes;
 		uint64_t want;
 	} rows[] = {
-		{ 10, S(1), 1, 10 },      { 10, MS(500), 1, 20 }, { 10, MS(300), 1, 34 }, { 10, MS(100), 1, 60 },
-		{ 10, MS(500), 3, 20 },   { 10, MS(300), 3, 20 }, /* a third of what all may hold */
-		{ 2, 1, 1, 32 },          { 1, S(1), 1, 0 },      { 0, S(1), 1, 0 },      { 2, S(1), 1, 2 },
-		{ 100, MS(1), 31, 0 },    { 100, MS(1), 30, 2 },  { 5, S(1), 0, 5 },
-		{ UINT64_MAX, 1, 1, 60 },
+		{ 10, S(1), 1, 10 },    { 10, MS(500), 1, 20 }, { 10, MS(300), 1, 34 }, { 10, MS(100), 1, 60 },
+		{ 10, MS(500), 3, 20 }, { 10, MS(300), 3, 20 }, /* a third of what all may hold */
+		{ 2, 1, 1, 32 },        { 1, S(1), 1, 0 },      { 0, S(1), 1, 0 },      { 2, S(1), 1, 2 },
+		{ 100, MS(1), 31, 0 },  { 100, MS(1), 30, 2 },  { 5, S(1), 0, 5 },      { UINT64_MAX, 1, 1, 60 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -70,7 +69,8 @@ static void lots_are_packed_into_32_bits(void)
 	for (uint32_t units = 0; units <= WEIR__LOT_UNITS_MOST; units = units * 3 + 1)
 		for (uint32_t index = 0; index < WEIR__LOT_INDEXES; index++)
 			for (int flags = 0; flags < 4; flags++) {
-				const struct weir__lot lot = { units, index, weir__lot_size_code(units), flags & 1, flags & 2 };
+				const struct weir__lot lot = { units, index, weir__lot_size_code(units), flags & 1,
+							       flags & 2 };
 				const struct weir__lot read = weir__lot_unpack(weir__lot_pack(&lot));
 
 				CHECK(read.units == units && read.index == index && read.size == lot.size &&
@@ -85,7 +85,8 @@ static void sizes_are_rounded_up_by_a_half_at_most(void)
 	for (uint64_t units = 1; units <= WEIR__LOT_UNITS_MOST; units += 1 + units / 7) {
 		const uint32_t code = weir__lot_size_code(units);
 
-		CHECK(code > 0 && code < 64 && weir__lot_size(code) >= units && 2 * weir__lot_size(code) <= 3 * units + 1);
+		CHECK(code > 0 && code < 64 && weir__lot_size(code) >= units &&
+		      2 * weir__lot_size(code) <= 3 * units + 1);
 	}
 }
 
@@ -111,5 +112,6 @@ static void ends_are_known_from_their_index(void)
 	}
 }
 
-TESTS(TEST(terms_follow_the_limit), TEST(a_server_draws_what_it_spends_in_a_duration), TEST(lots_are_packed_into_32_bits),
-      TEST(sizes_are_rounded_up_by_a_half_at_most), TEST(ends_are_known_from_their_index))
+TESTS(TEST(terms_follow_the_limit), TEST(a_server_draws_what_it_spends_in_a_duration),
+      TEST(lots_are_packed_into_32_bits), TEST(sizes_are_rounded_up_by_a_half_at_most),
+      TEST(ends_are_known_from_their_index))
