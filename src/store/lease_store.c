@@ -311,7 +311,7 @@ static void put_back(struct lease *lease, const struct weir_claim *claim, const 
 		return;
 	lease->counts[WEIR__LEASE_SPENT] -= taken->units;
 	if (rule && rule->salt != taken->salt)
-		rule = NULL; /* the limit was changed: nobody can use the units */
+		rule = NULL; /* the limit was changed: the units cannot be used */
 	if (rule && put_into_lot(lease, claim, rule, weir__hash(&claim->limit->secret, claim->key, claim->key_length),
 				 taken->units, taken->end))
 		return;
