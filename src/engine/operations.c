@@ -8,6 +8,7 @@
 #include "observe/limit_stats.h"
 #include "observe/tracer.h"
 #include "os/pause.h"
+#include "store/lease.h"
 
 /* --- shared by all operations ------------------------------------------------------------------------------------ */
 
@@ -986,6 +987,18 @@ static const char *store_word(const struct weir__context *context, const struct 
 	return has_redis && !row->is_local && row->store != WEIR_POLICY_STORE_TABLE ? "redis" : "table";
 }
 
+/* A limit for which a lease is not possible is exact. */
+static const char *consistency_word(const struct weir__context *context, const struct weir__guard_row *row)
+{
+	struct weir__lease_terms terms;
+	struct weir_plan plan;
+
+	if (row->consistency != WEIR_POLICY_LEASE || row->limit == NULL || strcmp(store_word(context, row), "redis") != 0 ||
+	    weir_plan_compile(&row->now, &plan, NULL) != WEIR_OK)
+		return "exact";
+	return weir__lease_terms_of(&plan, row->stranded, &terms) == WEIR__LEASE_POSSIBLE ? "lease" : "exact";
+}
+
 void weir__limit_row(const struct weir__context *context, const struct weir__guard_row *row,
 		     struct weir__limit_row *ret_row)
 {
@@ -995,6 +1008,7 @@ void weir__limit_row(const struct weir__context *context, const struct weir__gua
 					     .mode = weir__limit_ref_mode_word(row->mode),
 					     .key = row->key,
 					     .store = store_word(context, row),
+					     .consistency = consistency_word(context, row),
 					     .wait = row->wait,
 					     .text = "unlimited",
 					     .changed = "" };

@@ -265,6 +265,7 @@ void weir__waits_deny(struct weir__context *context, struct weir__client *client
 struct weir__limit_row {
 	const char *name, *mode, *key;
 	const char *store;              /* where its state is kept: table or redis */
+	const char *consistency;        /* how servers agree on it: exact or lease */
 	char text[WEIR_LIMIT_TEXT_MAX]; /* the current limit */
 	weir_ns wait;                   /* the longest that /v1/authorize holds a response back; 0: not at all */
 	uint64_t allowed, denied;
