@@ -80,7 +80,7 @@ void weir__audit_auth_failure(const struct weir__context *context, const struct 
 	if (left_out > 0)
 		weir__log_number(&line, "left_out", left_out);
 	weir__audit_end(&line, context->log,
-			protocol == WEIR__PROTOCOL_HTTP ? "wrong token" :
+			protocol != WEIR__PROTOCOL_RESP ? "wrong token" :
 			claimed                         ? "wrong password" :
 							  "unknown user");
 }

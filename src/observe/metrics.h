@@ -71,7 +71,9 @@
 	  "Connections that the server closed to protect itself: memory, one of the largest when all clients of a worker took more " \
 	  "than client_memory; slow_reader, it read its replies too slowly; late, a request or the authentication was not " \
 	  "complete in time; unauthenticated, it had not authenticated and sent too much; address, its address had as many " \
-	  "as connections_per_address allows.") \
+	  "as connections_per_address allows; flood, it sent too many resets, pings or other frames of HTTP/2.") \
+	X(INLINE_EVICTED, "rate_limiter_inline_limits_evicted", COUNTER, "", "", \
+	  "Limits of requests to the rate limit service that left the cache of a worker, which holds 256. Their counts stay.") \
 	X(CLIENT_MEMORY, "rate_limiter_client_memory_bytes", GAUGE, "bytes", "", \
 	  "Memory of all clients: buffered requests and replies.") \
 	X(CLIENT_MEMORY_MOST, "rate_limiter_client_memory_limit_bytes", GAUGE, "bytes", "", \

@@ -266,7 +266,7 @@ static void make_span(struct weir__tracer *tracer, const struct weir_claim *clai
 	char name[NAME_SIZE];
 
 	put_ids(tracer, span);
-	span->is_server = trace_context->has_parent || trace_context->protocol == WEIR__PROTOCOL_HTTP;
+	span->is_server = trace_context->has_parent || trace_context->protocol != WEIR__PROTOCOL_RESP;
 	span->is_allowed = verdict->allowed;
 	span->algorithm = weir_algorithm_name(weir_table_limit_limit(claim->limit).algorithm);
 	span->shadow_denied = 0;

@@ -125,6 +125,11 @@ const char *weir__recording_reader_fault(const struct weir__recording_reader *re
 	return reader->fault;
 }
 
+uint64_t weir__recording_reader_done(const struct weir__recording_reader *reader, uint64_t *ret_all)
+{
+	return weir__byte_stream_done(reader->stream, ret_all);
+}
+
 uint64_t weir__recording_reader_skipped(const struct weir__recording_reader *reader)
 {
 	return reader->skipped;

@@ -31,6 +31,9 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "An address that other machines can reach needs users.", NULL },
 	{ "http", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "127.0.0.1:8080", PLACE(http), "WHERE",
 	  "Where to listen for HTTP, written as for RESP; none turns it off.", NULL },
+	{ "grpc", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "127.0.0.1:8081", PLACE(grpc), "WHERE",
+	  "Where to listen for gRPC, for Envoy's rate limit service, written as for RESP; none turns it off. The addresses of "
+	  "HTTP serve gRPC, too.", NULL },
 	{ "metrics_listen", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "", PLACE(metrics_listen), "WHERE",
 	  "A second address for HTTP, with /metrics, /healthz and /readyz only, and without a token: let only your Prometheus "
 	  "reach it. /metrics stays where HTTP is, too.", NULL },
@@ -97,7 +100,12 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "Close an RESP connection that has been idle this long; 0 means never, as in Redis, since pools keep spare "
 	  "connections.", NULL },
 	{ "http_idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "60s", PLACE(http_idle_ns), "TIME",
-	  "Close an HTTP connection that sends no request for this long after its last response; 0 means never.", NULL },
+	  "Close an HTTP/1.1 connection that sends no request for this long after its last response; 0 means never.", NULL },
+	{ "http2_idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "10min", PLACE(http2_idle_ns), "TIME",
+	  "Close an HTTP/2 connection, so also one of gRPC, on which nothing was sent for this long; 0 means never.", NULL },
+	{ "http2_age", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "0", PLACE(http2_age_ns), "TIME",
+	  "Ask the client of an HTTP/2 connection to open another one after this long, by GOAWAY, so that load balancers spread "
+	  "connections again; 0 means never.", NULL },
 	{ "header_time", WEIR__SETTING_DURATION, 100000000, DAY_NS, "10s", PLACE(header_time_ns), "TIME",
 	  "Refuse a request that is still incomplete this long after its first byte, or, for the first one of an HTTP "
 	  "connection, this long after it was accepted. A connection that has sent nothing by then is closed. If the server has "
@@ -151,9 +159,13 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "policy_copy", WEIR__SETTING_TEXT, 0, 0, "", PLACE(policy_copy), "PATH",
 	  "A file to which each valid policy from etcd or Redis is copied. The server starts from the copy when they cannot be "
 	  "reached or have no valid policy.", NULL },
-	{ "envoy_counts", WEIR__SETTING_CHOICE, 0, 0, "together", PLACE(envoy_counts), "HOW",
-	  "How the descriptors of an Envoy ratelimit policy count: together, so that a request that one of them denies is "
-	  "counted nowhere; or each for itself, including what it denies, as Envoy's service does.", "together each" },
+	{ "envoy_counts", WEIR__SETTING_CHOICE, 0, 0, "each", PLACE(envoy_counts), "HOW",
+	  "How the descriptors of an Envoy ratelimit policy count: each for itself, including what it denies, as Envoy's "
+	  "service does; or together, so that a request that one of them denies is counted nowhere.", "together each" },
+	{ "envoy_headers", WEIR__SETTING_CHOICE, 0, 0, "false", PLACE(envoy_headers), "true",
+	  "With true, responses of the rate limit service have the headers RateLimit-Limit, -Remaining and -Reset for Envoy to add.", "false true" },
+	{ "envoy_metadata", WEIR__SETTING_CHOICE, 0, 0, "false", PLACE(envoy_metadata), "true",
+	  "With true, responses of the rate limit service have dynamic metadata for Envoy: the domain, the descriptors and their limits.", "false true" },
 	{ "limits_max", WEIR__SETTING_COUNT, 0, 1000000, "0", PLACE(limits_max), "N",
 	  "How many limits and overrides all policies since the table was made may have in total, 1672 bytes each. 0 is "
 	  "twice as many as the first policy has, at least 1024. A table that outlives the server needs a fixed number.", NULL },
@@ -859,6 +871,7 @@ static void check_tls(struct weir__settings *settings)
 	bool any = check_tls_list(settings, "listen", &settings->listen);
 
 	any |= check_tls_list(settings, "http", &settings->http);
+	any |= check_tls_list(settings, "grpc", &settings->grpc);
 	any |= check_tls_list(settings, "metrics_listen", &settings->metrics_listen);
 	if (settings->tls_cert[0] != '\0' && !any)
 		weir__settings_error(

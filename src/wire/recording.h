@@ -132,7 +132,7 @@ struct weir__recording_decision {
 	uint64_t charged_cost;
 	weir_ns charged_full_at;
 	uint32_t decided_by; /* index of the claim, if they were decided together */
-	uint64_t cost;       /* UNMATCHED */
+	uint64_t cost;       /* of the request, if it has attributes */
 	uint32_t n_attributes, n;
 	struct weir__recording_attribute attributes[WEIR__RECORDING_ATTRIBUTES_MAX];
 	struct weir__recording_claim claims[WEIR__RECORDING_CLAIMS_MAX];

@@ -240,7 +240,7 @@ def descriptors_show_each_its_own(store):
     """Envoy's format: no decided_by, but a status for each descriptor."""
     body = {"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "ann"}]},
                                               {"entries": [{"key": "path", "value": "/a"}]}]}
-    with server_of(store, policy=ENVOY) as (one, _):
+    with server_of(store, "--envoy-counts", "together", policy=ENVOY) as (one, _):
         found, _ = json_of(one, "POST", "/json", body, status=200)
         assert [each.get("limitRemaining", 0) for each in found["statuses"]] == [1, 0], found
         found, _ = json_of(one, "POST", "/json", body)

@@ -67,7 +67,7 @@ STRICTER = [
     (head(first=b"GET /healthz#a HTTP/1.1"), "a target has no fragment"),
     (head(first=b"GET /healthz HTTP/2.0"), "another version"), (head(first=b"GET /healthz HTTP/0.9"), "another version"),
     (b"GET /healthz\r\n\r\n", "no version"), (head(first=b"GET /healthz RTSP/1.0"), "another protocol"),
-    (head(first=b"CONNECT a:1 HTTP/1.1"), "no proxy"), (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "another version"),
+    (head(first=b"CONNECT a:1 HTTP/1.1"), "no proxy"), (b"PRI * HTTP/2.1\r\n\r\nSM\r\n\r\n", "another version"),
     (head(b" folded", host=b"Host: a"), "a header of two lines"), (head(b"X: y", b"\tz"), "a header of two lines"),
     (head().replace(b"\r\n", b"\n"), "bare LF"), (head().replace(b"1.1\r\n", b"1.1\n"), "bare LF"),
     (b"GET /healthz HTTP/1.1\r\nHost: a\r\n\n", "bare LF"), (b"\n" + head(), "bare LF"),

@@ -138,6 +138,7 @@ static void add_protocols(struct weir__http_call *call, struct weir__metrics *me
 	weir__metrics_begin(metrics, WEIR__METRIC_CONNECTIONS_CLOSED);
 	for (int why = 0; why < WEIR__CLOSED_N; why++)
 		weir__metrics_add_word(metrics, "reason", weir__closed_words[why], sum.closed[why]);
+	weir__metrics_one(metrics, WEIR__METRIC_INLINE_EVICTED, sum.inline_evicted);
 	weir__metrics_one(metrics, WEIR__METRIC_CLIENT_MEMORY, sum.client_bytes);
 	if (settings)
 		weir__metrics_one(metrics, WEIR__METRIC_CLIENT_MEMORY_MOST,
