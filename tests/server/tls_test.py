@@ -588,6 +588,20 @@ def sessions_are_resumed_by_all_workers():
             assert client.session_reused and client.version() == "TLSv1.3"
 
 
+def a_session_does_not_outlive_its_certificate():
+    with mutual() as one:
+        one.mine, end = one.ops, int(time.time()) + 3
+        context, session = one.ca.context(one.ca.sign_until("brief", f"URI:{WEB}", end)), None
+        with one.connect(context=context) as client:
+            expect(client, bulks("PING"), PONG)
+            session = client.session
+        with one.connect(context=context, session=session) as client:
+            expect(client, bulks("PING"), PONG)
+            assert client.session_reused
+        wait_until(lambda: time.time() > end + 1, one.said)
+        refused(one, "expired", lambda: one.connect(context=context, session=session), "certificate has expired")
+
+
 def an_upgrade_keeps_sessions_and_connections():
     # Orphans become children of this program, which can then wait for the next server.
     assert ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
@@ -664,6 +678,7 @@ TESTS = [
     ("users of certificates change", users_of_certificates_change),
     ("clients may have no certificate", clients_may_have_no_certificate),
     ("sessions are resumed by all workers", sessions_are_resumed_by_all_workers),
+    ("a session does not outlive its certificate", a_session_does_not_outlive_its_certificate),
     ("an upgrade keeps sessions and connections", an_upgrade_keeps_sessions_and_connections),
     ("wrong settings are told", wrong_settings_are_told),
 ]
