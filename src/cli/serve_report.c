@@ -235,9 +235,10 @@ static void tell_commands(const struct weir__server_started *started)
 
 void weir__serve_report(const struct weir__server_started *started)
 {
-	static const char *const words[WEIR__SERVICES] = {
-		[WEIR__SERVICE_RESP] = "RESP", [WEIR__SERVICE_HTTP] = "HTTP", [WEIR__SERVICE_METRICS] = "metrics"
-	};
+	static const char *const words[WEIR__SERVICES] = { [WEIR__SERVICE_RESP] = "RESP",
+							   [WEIR__SERVICE_HTTP] = "HTTP",
+							   [WEIR__SERVICE_METRICS] = "metrics",
+							   [WEIR__SERVICE_GRPC] = "gRPC" };
 	const struct weir__listeners *const listeners = started->listeners;
 
 	if (weir__log_is_json(started->log)) {

@@ -2,11 +2,13 @@
 #include "engine/operations.h"
 
 #include "core/uninitialized.h"
+#include "engine/given_limits.h"
 #include "engine/unmatched.h"
 #include "observe/counters.h"
 #include "observe/limit_stats.h"
 #include "observe/tracer.h"
 #include "os/pause.h"
+#include "store/lease.h"
 
 /* --- shared by all operations ------------------------------------------------------------------------------------ */
 
@@ -238,14 +240,14 @@ static void note_closed(struct weir__check *check)
 static void note_unmatched(const struct weir__check *check)
 {
 	const struct weir__request *const request = &check->request;
-	const struct weir__recorder_attributes attributes = { check->check.attributes, check->check.n_attributes,
-							      false };
+	const struct weir__recorder_attributes attributes = { .at = check->check.attributes,
+							      .n = check->check.n_attributes,
+							      .cost = check->check.cost };
 	const bool is_denied = !check->check.answer.verdict.allowed;
 
 	weir__unmatched_note(request, attributes.at, attributes.n, is_denied);
 	if (WEIR__UNLIKELY(weir__recorder_is_on(request->context->recorder)))
-		weir__recorder_unmatched(request->context->recorder, attributes, check->check.cost, is_denied,
-					 request->store_request.now);
+		weir__recorder_unmatched(request->context->recorder, attributes, is_denied, request->store_request.now);
 }
 
 /* Returns WEIR_OK or the guard's error. *ret_is_done is false if the request waits for the store. */
@@ -297,34 +299,17 @@ static struct weir__recorder_attributes check_attributes(const struct weir__requ
 {
 	const struct weir__check *const check = (const struct weir__check *)(const void *)request;
 	const bool is_shadow = weir__guard_check_is_shadowing(&check->check);
-	const bool is_first = !check->check.is_kept && request->store_request.claims == request->claims;
+	const bool is_first = !check->check.is_kept && (!is_shadow || request->store_request.claims == request->claims);
 
-	return (struct weir__recorder_attributes){ check->check.attributes, is_first ? check->check.n_attributes : 0,
-						   is_shadow };
+	return (struct weir__recorder_attributes){ .at = check->check.attributes,
+						   .n = is_first ? check->check.n_attributes : 0,
+						   .cost = check->check.cost,
+						   .is_shadow = is_shadow };
 }
 
 const struct weir__request_kind weir__check_kind = { .advance = advance_check,
 						     .moved = check_moved,
 						     .attributes = check_attributes };
-
-/* The name in a client's certificate is the attribute `peer`. It replaces what the client itself says. The result lasts
- * until the next check. */
-static const struct weir_attribute *with_peer(struct weir__context *context, const struct weir__client *client,
-					      const struct weir_attribute *attributes, size_t *n)
-{
-	static const char name[] = "peer";
-	const size_t length = sizeof(name) - 1;
-	size_t kept = 0;
-
-	if (client == NULL || client->peer == NULL || *n >= WEIR__CONTEXT_ATTRIBUTES_MAX)
-		return attributes;
-	for (size_t i = 0; i < *n; i++)
-		if (attributes[i].name_length != length || memcmp(attributes[i].name, name, length) != 0)
-			context->attributes[kept++] = attributes[i];
-	context->attributes[kept++] = (struct weir_attribute){ name, length, client->peer, strlen(client->peer) };
-	*n = kept;
-	return context->attributes;
-}
 
 enum weir__run_result weir__check_run(struct weir__check *check, struct weir_guard *guard,
 				      const struct weir_attribute *attributes, size_t n, uint64_t cost,
@@ -343,7 +328,7 @@ enum weir__run_result weir__check_run(struct weir__check *check, struct weir_gua
 	check->request.verdicts = verdicts;
 	check->request.store_request.now = weir_table_now(context->table);
 	if (WEIR__UNLIKELY(check->request.client && check->request.client->peer))
-		attributes = with_peer(context, check->request.client, attributes, &n);
+		attributes = weir__context_with_peer(context, check->request.client, attributes, &n);
 	if (WEIR__UNLIKELY(context->tracer != NULL))
 		weir__tracer_open(context->tracer, attributes, n);
 	error = weir__guard_check_begin(
@@ -378,8 +363,9 @@ static int go_on_with_descriptors(struct weir__descriptors_check *check, bool *r
 				  struct weir_message *ret_why)
 {
 	struct weir__request *const request = &check->request;
-	const struct weir__guard_descriptors_room room = { check->matched, request->claims, request->verdicts,
-							   check->statuses, check->prefix };
+	const struct weir__guard_descriptors_room room = { check->matched,  request->claims, request->verdicts,
+							   check->statuses, check->prefix,   weir__give_limit,
+							   check->giver };
 	struct observing observing = { request->context->stats, 0 };
 	int error;
 
@@ -416,6 +402,7 @@ static void descriptors_moved(struct weir__request *request)
 	weir__guard_descriptors_kept(&check->check);
 	check->matched = NULL;
 	check->prefix = NULL;
+	check->giver = NULL;
 }
 
 static const struct weir__request_kind descriptors_kind = { .advance = advance_descriptors,
@@ -435,16 +422,24 @@ enum weir__run_result weir__descriptors_run(struct weir__descriptors_check *chec
 	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
 	struct weir_claim claims[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
 	struct weir_descriptors_answer matched WEIR__UNINITIALIZED;
+	struct weir_table_limit made[WEIR__GIVEN_MAX] WEIR__UNINITIALIZED;
 	struct weir__guard_prefix prefix;
+	struct weir__giver giver = { context, made };
 	const struct weir__guard_descriptors_room room = {
-		&matched, claims, verdicts, check->statuses,
-		weir__limit_ref_prefix(context, check->request.client, &prefix) ? &prefix : NULL
+		&matched,
+		claims,
+		verdicts,
+		check->statuses,
+		weir__limit_ref_prefix(context, check->request.client, &prefix) ? &prefix : NULL,
+		weir__give_limit,
+		&giver
 	};
 	bool is_done = true;
 	int error;
 
 	check->matched = &matched;
 	check->prefix = room.prefix;
+	check->giver = &giver;
 	check->request.claims = claims;
 	check->request.verdicts = verdicts;
 	check->request.store_request.now = weir_table_now(context->table);
@@ -760,7 +755,7 @@ enum weir__run_result weir__wait_run(struct weir__wait *wait, const struct weir_
 {
 	struct weir__request *const request = &wait->request;
 	struct weir__context *const context = request->context;
-	const struct weir__wait_request asked = { claims, (uint32_t)n, patience, wait, false };
+	const struct weir__wait_request asked = { claims, (uint32_t)n, patience, wait, false, { .n = 0 } };
 	const weir_ns now = weir_table_now(context->table);
 	enum weir__wait_result result = WEIR__WAIT_FULL;
 	struct weir__wait_outcome outcome;
@@ -857,7 +852,9 @@ static enum weir__run_result begin_check_wait(struct weir__check_wait *wait, wei
 	struct weir__check *const check = &wait->check;
 	struct weir__request *const request = &check->request;
 	struct weir__context *const context = request->context;
-	const struct weir__wait_request asked = { request->claims, check->check.n_enforced, patience, wait, true };
+	const struct weir__wait_request asked = {
+		request->claims, check->check.n_enforced, patience, wait, true, check_attributes(request)
+	};
 	struct weir__wait_outcome outcome;
 	bool is_done;
 
@@ -896,7 +893,7 @@ enum weir__run_result weir__check_wait_run(struct weir__check_wait *wait, struct
 	check->request.claims = claims;
 	check->request.verdicts = verdicts;
 	check->request.store_request.now = weir_table_now(context->table);
-	attributes = with_peer(context, check->request.client, attributes, &n);
+	attributes = weir__context_with_peer(context, check->request.client, attributes, &n);
 	weir__tracer_open(context->tracer, attributes, n);
 	if (weir__guard_check_begin(&check->check, guard, &match, attributes, n, cost,
 				    weir__limit_ref_prefix(context, check->request.client, &prefix) ? &prefix : NULL,
@@ -990,6 +987,18 @@ static const char *store_word(const struct weir__context *context, const struct 
 	return has_redis && !row->is_local && row->store != WEIR_POLICY_STORE_TABLE ? "redis" : "table";
 }
 
+/* A limit for which a lease is not possible is exact. */
+static const char *consistency_word(const struct weir__context *context, const struct weir__guard_row *row)
+{
+	struct weir__lease_terms terms;
+	struct weir_plan plan;
+
+	if (row->consistency != WEIR_POLICY_LEASE || row->limit == NULL || strcmp(store_word(context, row), "redis") != 0 ||
+	    weir_plan_compile(&row->now, &plan, NULL) != WEIR_OK)
+		return "exact";
+	return weir__lease_terms_of(&plan, row->stranded, &terms) == WEIR__LEASE_POSSIBLE ? "lease" : "exact";
+}
+
 void weir__limit_row(const struct weir__context *context, const struct weir__guard_row *row,
 		     struct weir__limit_row *ret_row)
 {
@@ -999,6 +1008,7 @@ void weir__limit_row(const struct weir__context *context, const struct weir__gua
 					     .mode = weir__limit_ref_mode_word(row->mode),
 					     .key = row->key,
 					     .store = store_word(context, row),
+					     .consistency = consistency_word(context, row),
 					     .wait = row->wait,
 					     .text = "unlimited",
 					     .changed = "" };

@@ -140,6 +140,7 @@ struct weir__descriptors_check {
 	struct weir__guard_descriptors check;                    /* has the result */
 	struct weir_descriptors_answer *matched;                 /* until the request moves */
 	const struct weir__guard_prefix *prefix;                 /* until the request moves; NULL: none */
+	void *giver;                                             /* until the request moves: for inline limits */
 	struct weir_guard_status statuses[WEIR_DESCRIPTORS_MAX]; /* only as many as there are descriptors are copied */
 };
 
@@ -264,6 +265,7 @@ void weir__waits_deny(struct weir__context *context, struct weir__client *client
 struct weir__limit_row {
 	const char *name, *mode, *key;
 	const char *store;              /* where its state is kept: table or redis */
+	const char *consistency;        /* how servers agree on it: exact or lease */
 	char text[WEIR_LIMIT_TEXT_MAX]; /* the current limit */
 	weir_ns wait;                   /* the longest that /v1/authorize holds a response back; 0: not at all */
 	uint64_t allowed, denied;

@@ -36,7 +36,7 @@ static const char *const line_limits[WEIR__COUNTERS_LINE_N] = {
 const char *const weir__closed_words[WEIR__CLOSED_N] = {
 	[WEIR__CLOSED_MEMORY] = "memory",   [WEIR__CLOSED_SLOW_READER] = "slow_reader",
 	[WEIR__CLOSED_LATE] = "late",       [WEIR__CLOSED_UNAUTHENTICATED] = "unauthenticated",
-	[WEIR__CLOSED_ADDRESS] = "address",
+	[WEIR__CLOSED_ADDRESS] = "address", [WEIR__CLOSED_FLOOD] = "flood",
 };
 
 const char *const weir__tls_failure_words[WEIR__TLS_FAILURES] = {
@@ -117,6 +117,8 @@ void weir__counters_set_sum(struct weir__counters_set *counters_set, struct weir
 		ret_sum->unmatched += atomic_load_explicit(&counters_set->of[i].unmatched, memory_order_relaxed);
 		ret_sum->unmatched_denied += atomic_load_explicit(&counters_set->of[i].unmatched_denied,
 								  memory_order_relaxed);
+		ret_sum->inline_evicted += atomic_load_explicit(&counters_set->of[i].inline_evicted,
+								memory_order_relaxed);
 		ret_sum->client_bytes += atomic_load_explicit(&counters_set->of[i].client_bytes, memory_order_relaxed);
 		ret_sum->in_flight += atomic_load_explicit(&counters_set->of[i].in_flight, memory_order_relaxed);
 		ret_sum->waiting += atomic_load_explicit(&counters_set->of[i].waiting, memory_order_relaxed);

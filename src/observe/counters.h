@@ -17,13 +17,14 @@ enum weir__counters_pause { WEIR__PAUSE_FULL, WEIR__PAUSE_KERNEL, WEIR__PAUSES }
 
 /* Why the server closed a connection: all clients together took too much memory and this one was among the largest, it
  * read its replies too slowly, its request or its authentication was not complete in time, it had not authenticated and
- * let replies wait, or its address had too many connections. */
+ * let replies wait, its address had too many connections, or it flooded the server with frames of HTTP/2. */
 enum weir__counters_closed {
 	WEIR__CLOSED_MEMORY,
 	WEIR__CLOSED_SLOW_READER,
 	WEIR__CLOSED_LATE,
 	WEIR__CLOSED_UNAUTHENTICATED,
 	WEIR__CLOSED_ADDRESS,
+	WEIR__CLOSED_FLOOD,
 	WEIR__CLOSED_N,
 };
 extern const char *const weir__closed_words[WEIR__CLOSED_N]; /* for labels and for INFO */
@@ -39,7 +40,8 @@ struct weir__counters {
 	_Atomic uint64_t in_flight, overflows;   /* requests completing later; requests beyond the bound */
 	_Atomic uint64_t waiting, waits_refused; /* requests that wait for a limit; those beyond the most that may */
 	_Atomic uint64_t closed[WEIR__CLOSED_N];
-	_Atomic uint64_t client_bytes;                                     /* memory of clients now */
+	_Atomic uint64_t inline_evicted; /* inline limits that left the cache of a worker */
+	_Atomic uint64_t client_bytes;   /* memory of clients now */
 	_Atomic uint64_t tls_handshakes, tls_failures[WEIR__TLS_FAILURES]; /* complete; failed */
 	/* Requests that no limit of the policy matched; those of them that the policy denied. */
 	_Atomic uint64_t unmatched, unmatched_denied;
@@ -51,7 +53,7 @@ struct weir__counters_sum {
 	uint64_t pauses[WEIR__PAUSES];
 	uint64_t in_flight, overflows;
 	uint64_t waiting, waits_refused;
-	uint64_t closed[WEIR__CLOSED_N], client_bytes;
+	uint64_t inline_evicted, closed[WEIR__CLOSED_N], client_bytes;
 	uint64_t tls_handshakes, tls_failures[WEIR__TLS_FAILURES];
 	uint64_t unmatched, unmatched_denied;
 };

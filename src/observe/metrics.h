@@ -71,7 +71,9 @@
 	  "Connections that the server closed to protect itself: memory, one of the largest when all clients of a worker took more " \
 	  "than client_memory; slow_reader, it read its replies too slowly; late, a request or the authentication was not " \
 	  "complete in time; unauthenticated, it had not authenticated and sent too much; address, its address had as many " \
-	  "as connections_per_address allows.") \
+	  "as connections_per_address allows; flood, it sent too many resets, pings or other frames of HTTP/2.") \
+	X(INLINE_EVICTED, "rate_limiter_inline_limits_evicted", COUNTER, "", "", \
+	  "Limits of requests to the rate limit service that left the cache of a worker, which holds 256. Their counts stay.") \
 	X(CLIENT_MEMORY, "rate_limiter_client_memory_bytes", GAUGE, "bytes", "", \
 	  "Memory of all clients: buffered requests and replies.") \
 	X(CLIENT_MEMORY_MOST, "rate_limiter_client_memory_limit_bytes", GAUGE, "bytes", "", \
@@ -119,8 +121,8 @@
 	X(SPANS_SENT, "rate_limiter_spans_sent", COUNTER, "", "", "Spans that the trace collector accepted.") \
 	X(SPANS_DROPPED, "rate_limiter_spans_dropped", COUNTER, "", "", \
 	  "Spans lost because the buffer was full or the collector did not accept them.") \
-	X(REJECTIONS_LEFT_OUT, "rate_limiter_log_rejections_left_out", COUNTER, "", "", \
-	  "Log lines for rejections dropped because of log_rejections_limit.") \
+	X(DENIALS_LEFT_OUT, "rate_limiter_log_denials_left_out", COUNTER, "", "", \
+	  "Log lines for denials dropped because of log_denials_limit.") \
 	X(LOG_LEFT_OUT, "rate_limiter_log_lines_left_out", COUNTER, "", "", \
 	  "Log lines dropped because standard error was not read in time.") \
 	X(STORE_UP, "rate_limiter_store_up", GAUGE, "", "", "1 if the store decides, else 0.") \

@@ -91,7 +91,8 @@ int weir__recording_replay_new(const struct weir__recording_size *size, struct w
 	struct weir__text why;
 	int error;
 
-	for (uint64_t n = KEYS_LEAST; replay && replay->n_seen < 2 * within(size->claims, KEYS_LEAST, KEYS_MOST); n *= 2)
+	for (uint64_t n = KEYS_LEAST; replay && replay->n_seen < 2 * within(size->claims, KEYS_LEAST, KEYS_MOST);
+	     n *= 2)
 		replay->n_seen = n;
 	if (replay)
 		replay->seen = calloc((size_t)replay->n_seen, sizeof(*replay->seen));

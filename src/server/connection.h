@@ -66,8 +66,9 @@ struct weir__connection {
 	 * `handed` more since. */
 	weir_ns paced_at;
 	size_t unsent, handed;
-	bool lingers;     /* discard input after the last reply: closing at once could lose that reply */
-	bool is_finished; /* all replies are sent: nothing more will be written */
+	bool lingers;       /* discard input after the last reply: closing at once could lose that reply */
+	bool is_finished;   /* all replies are sent: nothing more will be written */
+	uint32_t n_streams; /* HTTP/2: complete requests without a complete response */
 };
 
 /* Whether another server has taken over the worker's listeners. */
@@ -96,6 +97,9 @@ struct weir__worker {
 	weir_ns now;         /* when the loop last returned */
 	weir_ns shaken_ns;   /* time spent on TLS handshakes since then */
 	weir_ns alarm_at;
+	weir_ns tick_at;                     /* when the handlers with a tick run next */
+	uint32_t n_watches;                  /* gRPC: streams that watch the health */
+	bool was_ready;                      /* gRPC: the server had a policy, and its store, once */
 	void *of_protocols[WEIR__PROTOCOLS]; /* state that each protocol handler keeps per worker */
 	char in[WEIR__IN_SIZE];
 	char out[WEIR__OUT_SIZE];
@@ -103,7 +107,8 @@ struct weir__worker {
 
 struct weir__protocol_handler {
 	enum weir__protocol number;
-	bool asks_at_once; /* a new connection must send its first request within late_ns */
+	bool asks_at_once;    /* a new connection must send its first request within late_ns */
+	bool answers_nothing; /* `answer` is called with n = 0 when a client has read its output */
 	/* Allocates and frees what the handler keeps for a worker. start returns false if memory runs out. Both are
 	 * NULL if the handler keeps nothing. */
 	bool (*start)(struct weir__worker *worker);
@@ -127,10 +132,17 @@ struct weir__protocol_handler {
 
 	/* Called when the connection closes. Frees its state, including connection->of_protocol. */
 	void (*forget)(struct weir__connection *connection);
+
+	/* For a protocol that can tell a client to send no more requests: called when the server shuts down (is_last),
+	 * another one has taken over, or the connection is idle. May be NULL. */
+	void (*leave)(struct weir__worker *worker, struct weir__connection *connection, bool is_last);
+
+	/* Called about once a second. May be NULL. */
+	void (*tick)(struct weir__worker *worker, struct weir__connection *connection);
 };
 
-extern const struct weir__protocol_handler weir__protocol_resp,
-	weir__protocol_http; /* resp_connection.c, http_connection.c */
+extern const struct weir__protocol_handler weir__protocol_resp, weir__protocol_http,
+	weir__protocol_http2; /* resp_connection.c, http_connection.c, h2_connection.c */
 extern const struct weir__protocol_handler *const weir__protocol_handlers[WEIR__PROTOCOLS];
 
 /* The worker's next connection, of any protocol; with NULL, the first. Returns NULL at the end. */
@@ -236,6 +248,10 @@ void weir__worker_close(struct weir__worker *worker, struct weir__connection *co
 
 /* Writes the replies of requests that waited and are done, in order, and lets their connections go on. */
 void weir__worker_answer_ready(struct weir__worker *worker);
+
+/* Lets another handler serve the connection from now on. */
+void weir__worker_change_protocol(struct weir__worker *worker, struct weir__connection *connection,
+				  const struct weir__protocol_handler *protocol);
 
 /* Adds a new connection to the worker. */
 void weir__worker_join(struct weir__worker *worker, struct weir__connection *connection);

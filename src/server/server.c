@@ -74,7 +74,7 @@ struct server {
 	struct weir__certificates *certificates; /* NULL: no listener has TLS */
 	struct weir__counters_set *counters_set;
 	struct weir__limit_stats_set *stats_set; /* NULL: no statistics */
-	struct weir__tracer_set *tracers;        /* NULL: no tracing, no rejection log */
+	struct weir__tracer_set *tracers;        /* NULL: no tracing, no denial log */
 	struct weir__log *log;
 	struct weir__policy_loader *loader;   /* NULL: no policy */
 	struct weir__stores *stores;          /* NULL: the table decides */
@@ -97,12 +97,15 @@ struct server {
 };
 
 /* The settings with the listen addresses. */
-static const char *const setting_names[WEIR__SERVICES] = {
-	[WEIR__SERVICE_RESP] = "listen", [WEIR__SERVICE_HTTP] = "http", [WEIR__SERVICE_METRICS] = "metrics_listen"
-};
+static const char *const setting_names[WEIR__SERVICES] = { [WEIR__SERVICE_RESP] = "listen",
+							   [WEIR__SERVICE_HTTP] = "http",
+							   [WEIR__SERVICE_METRICS] = "metrics_listen",
+							   [WEIR__SERVICE_GRPC] = "grpc" };
 
 static const struct weir__setting_list *list_of(const struct weir__settings *settings, enum weir__service service)
 {
+	if (service == WEIR__SERVICE_GRPC)
+		return &settings->grpc;
 	if (service == WEIR__SERVICE_METRICS)
 		return &settings->metrics_listen;
 	return service == WEIR__SERVICE_RESP ? &settings->listen : &settings->http;
@@ -296,7 +299,7 @@ static const char *why_not(int error, const char *where)
 static int refuse_reach(struct weir__settings *settings, enum weir__service service, size_t i)
 {
 	static const char *const ports[WEIR__SERVICES] = {
-		[WEIR__SERVICE_RESP] = "6380", [WEIR__SERVICE_HTTP] = "8080"
+		[WEIR__SERVICE_RESP] = "6380", [WEIR__SERVICE_HTTP] = "8080", [WEIR__SERVICE_GRPC] = "8081"
 	};
 	const struct weir__setting_list *const list = list_of(settings, service);
 
@@ -318,6 +321,12 @@ static bool are_local(const struct weir__listeners *listeners, size_t first)
 	return all;
 }
 
+/* Without the default address of these, the server serves the others. */
+static bool may_be_off(enum weir__service service)
+{
+	return service == WEIR__SERVICE_HTTP || service == WEIR__SERVICE_GRPC;
+}
+
 static int listen_for(struct server *server, enum weir__service service)
 {
 	const struct weir__setting_list *const list = list_of(server->settings, service);
@@ -333,18 +342,22 @@ static int listen_for(struct server *server, enum weir__service service)
 			return refuse_reach(server->settings, service, i);
 		if (error == 0)
 			continue;
-		if (error == EADDRINUSE && service == WEIR__SERVICE_HTTP &&
-		    list->places[i].from == WEIR__FROM_DEFAULT) {
+		if (error == EADDRINUSE && may_be_off(service) && list->places[i].from == WEIR__FROM_DEFAULT) {
 			weir__log_say(server->log, WEIR__LOG_WARNING,
-				      "http: %s is in use, so HTTP is off; use --http WHERE or --http none",
-				      list->at[i]);
-			server->settings->http.n = 0; /* the default is one address */
+				      "%s: %s is in use, so %s is off; use --%s WHERE or --%s none",
+				      setting_names[service], list->at[i],
+				      service == WEIR__SERVICE_HTTP ? "HTTP" : "gRPC", setting_names[service],
+				      setting_names[service]);
+			if (service == WEIR__SERVICE_HTTP) /* the default is one address */
+				server->settings->http.n = 0;
+			else
+				server->settings->grpc.n = 0;
 			return DONE;
 		}
-		weir__settings_error(
-			server->settings, list->places[i], setting_names[service], "%s: %s%s", list->at[i],
-			why_not(error, list->at[i]),
-			error == EADDRINUSE && service == WEIR__SERVICE_HTTP ? "; use another address, or none" : "");
+		weir__settings_error(server->settings, list->places[i], setting_names[service], "%s: %s%s", list->at[i],
+				     why_not(error, list->at[i]),
+				     error == EADDRINUSE && may_be_off(service) ? "; use another address, or none" :
+										  "");
 		return FAILED;
 	}
 	return DONE;
@@ -479,7 +492,8 @@ static int start_worker(struct server *server, uint32_t number)
 						.number = number,
 						.spin_ns = settings->spin_ns,
 						.idle_ns = { [WEIR__PROTOCOL_RESP] = settings->idle_ns,
-							     [WEIR__PROTOCOL_HTTP] = settings->http_idle_ns },
+							     [WEIR__PROTOCOL_HTTP] = settings->http_idle_ns,
+							     [WEIR__PROTOCOL_HTTP2] = settings->http2_idle_ns },
 						.output_max = settings->output,
 						.client_memory = settings->client_memory,
 						.stall_ns = settings->stall_ns,
@@ -571,8 +585,8 @@ static bool make_tracers(struct server *server)
 		.trace_to = settings->trace_to,
 		.service = settings->service,
 		.trace_one_in = settings->trace_one_in,
-		.rejections = (enum weir__log_rejections)settings->log_rejections,
-		.rejections_limit = settings->log_rejections_limit,
+		.denials = (enum weir__log_denials)settings->log_denials,
+		.denials_limit = settings->log_denials_limit,
 	};
 
 	return weir__tracer_set_new(&options, &server->tracers);
@@ -600,7 +614,7 @@ static int start(struct server *server)
 		return FAILED;
 	}
 	if (server->stats_set && !make_tracers(server)) {
-		fputs("weir serve: no memory or thread for traces and the log of rejections\n", stderr);
+		fputs("weir serve: no memory or thread for traces and the log of denials\n", stderr);
 		return FAILED;
 	}
 	server->listeners.mode = (mode_t)settings->socket_mode;
@@ -682,10 +696,10 @@ static void look_at_table(struct server *server)
 /* Writes the audit line of a change that a signal caused. */
 static void audit(const struct server *server, const char *what, uint64_t process)
 {
-	const struct weir__audit_who nobody = weir__audit_system("signal");
+	const struct weir__audit_who by_itself = weir__audit_system("signal");
 	struct weir__log_line line;
 
-	weir__audit_begin(&line, server->log, &nobody, what);
+	weir__audit_begin(&line, server->log, &by_itself, what);
 	if (process > 0)
 		weir__log_number(&line, "to_process", process);
 	weir__audit_end(&line, server->log, NULL);

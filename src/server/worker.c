@@ -38,7 +38,9 @@ static const weir_ns drain_look_ns = 1000000; /* how often to check whether the 
 static const weir_ns leave_ns = 1000000000;   /* for the store to take back what it lent */
 
 const struct weir__protocol_handler *const weir__protocol_handlers[WEIR__PROTOCOLS] = {
-	[WEIR__PROTOCOL_RESP] = &weir__protocol_resp, [WEIR__PROTOCOL_HTTP] = &weir__protocol_http
+	[WEIR__PROTOCOL_RESP] = &weir__protocol_resp,
+	[WEIR__PROTOCOL_HTTP] = &weir__protocol_http,
+	[WEIR__PROTOCOL_HTTP2] = &weir__protocol_http2
 };
 
 static void drop(struct weir__bytes *bytes)
@@ -111,10 +113,21 @@ void weir__worker_join(struct weir__worker *worker, struct weir__connection *con
 	count_connection(worker, connection, 1);
 }
 
+void weir__worker_change_protocol(struct weir__worker *worker, struct weir__connection *connection,
+				  const struct weir__protocol_handler *protocol)
+{
+	count_connection(worker, connection, -1);
+	unlink_connection(connection);
+	connection->protocol = protocol;
+	link_last(worker, connection);
+	count_connection(worker, connection, 1);
+}
+
 /* Called when the first request of a client is done. */
 static void note_ready(void *worker_, struct weir__client *client)
 {
-	struct weir__connection *const connection = (struct weir__connection *)(void *)client;
+	struct weir__connection *const connection = (struct weir__connection *)(void *)(client->of ? client->of :
+												     client);
 	struct weir__worker *const worker = worker_;
 
 	if (connection->is_ready)
@@ -301,9 +314,10 @@ static bool answer_unread(struct weir__worker *worker, struct weir__connection *
 	const size_t n = connection->unread.n;
 	size_t used;
 
-	if (n == 0)
+	if (n == 0 && !connection->protocol->answers_nothing)
 		return true;
-	memcpy(worker->in, connection->unread.at, n);
+	if (n > 0)
+		memcpy(worker->in, connection->unread.at, n);
 	return connection->protocol->answer(worker, connection, n, &used) &&
 	       keep_unread(connection, worker->in + used, n - used);
 }
@@ -486,11 +500,20 @@ static bool is_listener(const struct weir__worker *worker, const void *what)
 	return one >= listeners && one < listeners + worker->options.n_listeners;
 }
 
+static void tell_to_leave(struct weir__worker *worker, bool is_last)
+{
+	for (struct weir__connection *connection = weir__worker_next(worker, NULL); connection;
+	     connection = weir__worker_next(worker, connection))
+		if (connection->protocol->leave && !connection->memory.is_evicted && !connection->is_finished)
+			connection->protocol->leave(worker, connection, is_last);
+}
+
 /* Does not shut the sockets down: another server listens there, and their backlogs belong to it. */
 static void leave_listeners(struct weir__worker *worker)
 {
 	for (size_t i = 0; i < worker->options.n_listeners; i++)
 		weir__loop_remove(&worker->loop, worker->options.listeners[i].socket);
+	tell_to_leave(worker, false);
 	atomic_store(&worker->leaving, WEIR__HAS_LEFT);
 }
 
@@ -540,6 +563,10 @@ static bool finish(struct weir__worker *worker, struct weir__connection *connect
 		return true;
 	if (weir__worker_is_waiting(connection))
 		return false;
+	if (connection->n_streams > 0 && !connection->client.is_leaving) {
+		(void)answer_last(worker, connection, &is_lost);
+		return is_lost;
+	}
 	if (!connection->is_finished) {
 		if (!answer_last(worker, connection, &is_lost))
 			return false;
@@ -567,6 +594,7 @@ static void drain(struct weir__worker *worker)
 	for (struct weir__connection *connection = weir__worker_next(worker, NULL); connection;
 	     connection = weir__worker_next(worker, connection))
 		weir__waits_deny(&worker->context, &connection->client);
+	tell_to_leave(worker, true);
 	weir__worker_answer_ready(worker);
 	while (worker->n_connections > 0) {
 		const bool is_late = weir_table_now(worker->options.table) >= deadline;
@@ -738,13 +766,13 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	for (size_t i = 0; i < WEIR__PROTOCOLS; i++)
 		worker->connections[i].next = worker->connections[i].previous = &worker->connections[i];
 	worker->begun.later = worker->begun.earlier = &worker->begun;
-	worker->accept_at = worker->alarm_at = worker->look_at = WEIR_NEVER;
+	worker->accept_at = worker->alarm_at = worker->look_at = worker->tick_at = WEIR_NEVER;
 	weir__context_init(&worker->context, options->table, options->counted_as);
 	worker->context.ready = note_ready;
 	worker->context.worker = worker;
 	worker->context.settings = options->settings;
-	worker->context.hides_keys = options->settings && options->settings->log_rejections == WEIR__REJECTIONS_HASH;
-	worker->context.shows_values = options->settings && options->settings->log_rejections == WEIR__REJECTIONS_KEY;
+	worker->context.hides_keys = options->settings && options->settings->log_denials == WEIR__DENIALS_HASH;
+	worker->context.shows_values = options->settings && options->settings->log_denials == WEIR__DENIALS_KEY;
 	worker->context.key_count_cache = &worker->key_count_cache;
 	weir__worker_take_users(worker);
 	worker->context.auth_limit = options->auth_limit;

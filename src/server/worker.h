@@ -19,18 +19,23 @@ enum weir__service {
 	WEIR__SERVICE_RESP,
 	WEIR__SERVICE_HTTP,
 	WEIR__SERVICE_METRICS, /* HTTP, but only metrics and health, without a token */
+	WEIR__SERVICE_GRPC,
 	WEIR__SERVICES,
 };
 
 static inline enum weir__protocol weir__service_protocol(enum weir__service service)
 {
-	return service == WEIR__SERVICE_RESP ? WEIR__PROTOCOL_RESP : WEIR__PROTOCOL_HTTP;
+	return service == WEIR__SERVICE_RESP ? WEIR__PROTOCOL_RESP :
+	       service == WEIR__SERVICE_GRPC ? WEIR__PROTOCOL_HTTP2 :
+					       WEIR__PROTOCOL_HTTP;
 }
 
 /* Its name in log lines. */
 static inline const char *weir__service_word(enum weir__service service)
 {
-	return service == WEIR__SERVICE_METRICS ? "metrics" : weir__protocol_word(weir__service_protocol(service));
+	return service == WEIR__SERVICE_METRICS ? "metrics" :
+	       service == WEIR__SERVICE_GRPC    ? "grpc" :
+						  weir__protocol_word(weir__service_protocol(service));
 }
 
 struct weir__listener {

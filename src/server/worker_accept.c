@@ -26,7 +26,8 @@ void weir__worker_hear_listeners(struct weir__worker *worker, bool hear)
 static void write_peer(const struct weir__client *client, char ret_peer[WEIR__AUDIT_PEER])
 {
 	_Static_assert((int)WEIR__ADDRESS_TEXT <= (int)WEIR__AUDIT_PEER, "an address fits");
-	const struct weir__connection *const connection = (const struct weir__connection *)(const void *)client;
+	const struct weir__connection *const connection =
+		(const struct weir__connection *)(const void *)(client->of ? client->of : client);
 	struct weir__address address;
 	struct weir__net_peer peer;
 

@@ -21,12 +21,12 @@ enum { SHAKING_BYTES = 64 * 1024, OPEN_BYTES = 16 * 1024 };
 
 static const weir_ns turn_ns = 1000000; /* for handshakes, of one turn of the loop */
 
-/* The protocols of each service by ALPN, best first. After the handshake, weir__tls_has_alpn says which one it is: open_tls
- * is where a connection gets another handler for it. */
+/* The protocols of each service by ALPN, best first. */
 static const char *const alpn[WEIR__SERVICES] = {
 	[WEIR__SERVICE_RESP] = "redis",
-	[WEIR__SERVICE_HTTP] = "http/1.1 http/1.0",
-	[WEIR__SERVICE_METRICS] = "http/1.1 http/1.0",
+	[WEIR__SERVICE_HTTP] = "h2 http/1.1 http/1.0",
+	[WEIR__SERVICE_METRICS] = "h2 http/1.1 http/1.0",
+	[WEIR__SERVICE_GRPC] = "h2",
 };
 
 static bool begin(struct weir__worker *worker, struct weir__connection *connection)
@@ -90,6 +90,8 @@ static bool open_tls(struct weir__worker *worker, struct weir__connection *conne
 		weir__counters_add(&worker->context.counters->tls_handshakes, 1);
 	weir__worker_find_certificate_user(worker, connection);
 	connection->client.user = connection->client.certificate_user;
+	if (connection->protocol == &weir__protocol_http && weir__tls_has_alpn(connection->tls, "h2"))
+		weir__worker_change_protocol(worker, connection, &weir__protocol_http2);
 	if (!connection->protocol->asks_at_once &&
 	    !weir__client_is_unauthenticated(&worker->context, &connection->client))
 		weir__worker_request_complete(connection);

@@ -40,7 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			"a frame that was written cannot be read");
 		if (again.type == WEIR__RECORDING_DECISION)
 			fill_in_events(&again.decision, events);
-		require(weir__recording_write(&again, twice, sizeof(twice)) == length && memcmp(bytes, twice, length) == 0,
+		require(weir__recording_write(&again, twice, sizeof(twice)) == length &&
+				memcmp(bytes, twice, length) == 0,
 			"a frame is written in two ways");
 		at += used;
 		ends[n++] = at;

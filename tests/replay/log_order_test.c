@@ -119,8 +119,7 @@ static void gaps_may_be_centuries(void)
 	add(order, WEIR__LOG_TIME_END - S, true, 1, 2);
 	add(order, 5 * S, true, 0, 3);
 	CHECK(weir__log_order_end(order));
-	expect(order,
-	       (const uint64_t[][2]){ { 1, 0 }, { 3, 5 * S }, { 2, WEIR__LOG_TIME_END - S - 1 } }, 3);
+	expect(order, (const uint64_t[][2]){ { 1, 0 }, { 3, 5 * S }, { 2, WEIR__LOG_TIME_END - S - 1 } }, 3);
 	weir__log_order_free(order);
 }
 

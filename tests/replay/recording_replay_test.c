@@ -127,7 +127,8 @@ static void a_change_of_the_limit_is_made_at_its_instant(void)
 
 	define(replay, 0, "a", "10/s burst 5", 0, 0);
 	weir__recording_replay_frame(replay, &frame);
-	CHECK_EQ(weir_table_change_limit_text(table.table, table.limit, "1/s burst 50", start + 200000000, NULL), WEIR_OK);
+	CHECK_EQ(weir_table_change_limit_text(table.table, table.limit, "1/s burst 50", start + 200000000, NULL),
+		 WEIR_OK);
 	define(replay, 0, "a", "1/s burst 50", 1, start + 200000000);
 	frame = take(&table, "k", start + 900000000, 1);
 	frame.decision.claims[0].state = WEIR__RECORDING_FOLLOWS;

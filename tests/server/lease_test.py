@@ -32,7 +32,7 @@ ROUNDING = 1
 POLICY = """
 limits:
   - {name: once, key: [once], limit: 600/1000day fixed_window, consistency: {lease: {stranded: 20%%}}, on_store_failure: closed}
-  - {name: bucket, key: [bucket], limit: 100/s burst 60, consistency: {lease: {stranded: 50%%}}, on_store_failure: closed}
+  - {name: bucket, key: [bucket], limit: 300/s burst 400, consistency: {lease: {stranded: 50%%}}, on_store_failure: closed}
   - {name: window, key: [window], limit: 50/s fixed_window, consistency: {lease: {stranded: 40%%}}, on_store_failure: closed}
   - {name: counter, key: [counter], limit: 50/s sliding_counter, consistency: {lease: {stranded: 40%%}}, on_store_failure: closed}
   - {name: exact, key: [exact], limit: 20/1000day}
@@ -108,13 +108,12 @@ def several_limits_are_all_or_nothing():
 
 
 def held_units_are_spent_while_redis_is_gone():
-    with redis() as store, servers(store, 1, "--store_budget", "50ms") as (one,), Client(one, protocol=3) as client:
+    with redis() as store, servers(store, 1) as (one,), Client(one, protocol=3) as client:
         while info(client, "lease_held") < 20:
             assert check(client, 10, once="k") > 0
         store.tell(signal.SIGSTOP)
         assert check(client, 5, once="k") == 5
         store.tell(signal.SIGCONT)
-        until(lambda: client.info()["store_state"] == "up", "it is back")
 
 
 def a_change_counts_what_was_leased():
@@ -161,6 +160,16 @@ class Load:
         self.thread.join()
 
 
+CHUNK = 2000  # requests that are compared with one another
+
+
+def most_over(requests, rate, burst):
+    """The same for many requests: intervals with up to CHUNK / 2 of them."""
+    requests = sorted(requests)
+    return max((most_in_any_interval(requests[i:i + CHUNK], rate, burst) for i in range(0, max(1, len(requests)), CHUNK // 2)),
+               default=0)
+
+
 def most_in_any_interval(requests, rate, burst):
     """How many more requests than `burst + rate x length` were sent and replied to between two instants, at most."""
     by_reply = sorted(requests, key=lambda request: request[1])
@@ -175,18 +184,25 @@ def most_in_any_interval(requests, rate, burst):
     return worst
 
 
+def allowed_from_leases(one):
+    with Client(one, protocol=3) as client:
+        return info(client, "lease_allowed")
+
+
 def faults(ones, seconds, seed):
-    """Stops and kills servers at random."""
-    rng, end, n = random.Random(seed), time.monotonic() + seconds, {"stopped": 0, "killed": 0}
+    """Stops and kills servers at random. A server that was killed counts as one that shares the limit for a minute, and leases get
+    smaller, so few are killed."""
+    rng, end, n = random.Random(seed), time.monotonic() + seconds, {"stopped": 0, "killed": 0, "from held units": 0}
     while time.monotonic() < end:
         time.sleep(rng.random() * 0.5)
         one = rng.choice(ones)
-        if rng.random() < 0.7:
+        if n["killed"] > 0 and rng.random() < 0.93:
             one.process.send_signal(signal.SIGSTOP)
             time.sleep(rng.random() * 0.6)
             one.process.send_signal(signal.SIGCONT)
             n["stopped"] += 1
         else:
+            n["from held units"] += allowed_from_leases(one)
             one.end(signal.SIGKILL)
             one.start()
             n["killed"] += 1
@@ -203,23 +219,20 @@ def never_over_the_limit_whatever_stops():
         finally:
             for load in loads:
                 load.stop()
-        local = 0
-        for one in ones:
-            with Client(one, protocol=3) as client:
-                local += info(client, "lease_allowed")
+        done["from held units"] += sum(map(allowed_from_leases, ones))
     report = []
     for limit, key in keys:
         requests = [request for load in loads for request in load.allowed[limit, key]]
         if limit == "once":
             over = len(requests) - 600
         elif limit == "bucket":
-            over = most_in_any_interval(requests[-4000:], 100, 60)
+            over = most_over(requests, 300, 400)
         else:  # a sliding counter estimates: two windows together never allow more than two counts and what slides
-            over = most_in_any_interval(requests[-4000:], 50, 100)
-        assert over <= ROUNDING, f"seed {seed}: {limit} {key}: {over:.3f} over, of {len(requests)}"
+            over = most_over(requests, 50, 100)
+        assert requests and over <= ROUNDING, f"seed {seed}: {limit} {key}: {over:.3f} over, of {len(requests)}"
         report.append(f"{limit} {key}: {len(requests)}")
-    assert local > 0, "nothing was leased"
-    return f"seed {seed}, {done}, {local} from held units; {', '.join(report)}"
+    assert done["from held units"] > 0, "nothing was leased"
+    return f"seed {seed}, {done}; {', '.join(report)}"
 
 
 def each_window_has_its_count():

@@ -67,17 +67,18 @@ static void fill_claim(struct weir__recording_claim *claim)
 
 static void fill_decision(struct weir__recording_decision *decision)
 {
-	*decision = (struct weir__recording_decision){ .at = any_size(),
-						       .operation = (enum weir__recording_operation)below(
-							       WEIR__RECORDING_OPERATIONS),
-						       .source = (enum weir__recording_source)below(
-							       WEIR__RECORDING_SOURCES),
-						       .is_each = any() & 1,
-						       .is_uncertain = any() & 1,
-						       .is_closed = any() & 1,
-						       .is_partial = any() & 1,
-						       .is_changing = any() & 1,
-						       .is_shadow = any() & 1 };
+	*decision = (struct weir__recording_decision){
+		.at = any_size(),
+		.cost = any_size(),
+		.operation = (enum weir__recording_operation)below(WEIR__RECORDING_OPERATIONS),
+		.source = (enum weir__recording_source)below(WEIR__RECORDING_SOURCES),
+		.is_each = any() & 1,
+		.is_uncertain = any() & 1,
+		.is_closed = any() & 1,
+		.is_partial = any() & 1,
+		.is_changing = any() & 1,
+		.is_shadow = any() & 1
+	};
 	decision->n = 1 + (uint32_t)below(WEIR__RECORDING_CLAIMS_MAX);
 	decision->decided_by = (uint32_t)below(decision->n);
 	if (decision->operation == WEIR__RECORDING_DEPART)
@@ -99,8 +100,8 @@ static bool is_claim(const struct weir__recording_claim *a, const struct weir__r
 	struct weir__event read[8];
 
 	if (a->limit != b->limit || a->cost != b->cost || !is_text(a->key, b->key) || a->state != b->state ||
-	    memcmp(&a->verdict.limit, &b->verdict.limit,
-		   sizeof(a->verdict) - offsetof(struct weir_verdict, limit)) != 0 ||
+	    memcmp(&a->verdict.limit, &b->verdict.limit, sizeof(a->verdict) - offsetof(struct weir_verdict, limit)) !=
+		    0 ||
 	    a->verdict.allowed != b->verdict.allowed || a->verdict.never != b->verdict.never)
 		return false;
 	switch (a->state) {
@@ -123,9 +124,10 @@ static bool is_decision(const struct weir__recording_decision *a, const struct w
 	bool is = a->operation == b->operation && a->source == b->source && a->is_each == b->is_each &&
 		  a->is_uncertain == b->is_uncertain && a->is_closed == b->is_closed &&
 		  a->is_partial == b->is_partial && a->is_changing == b->is_changing && a->is_shadow == b->is_shadow &&
-		  a->at == b->at && a->max_delay == b->max_delay && a->charged_at == b->charged_at &&
-		  a->charged_cost == b->charged_cost && a->charged_full_at == b->charged_full_at &&
-		  a->decided_by == b->decided_by && a->n_attributes == b->n_attributes && a->n == b->n;
+		  a->at == b->at && a->cost == b->cost && a->max_delay == b->max_delay &&
+		  a->charged_at == b->charged_at && a->charged_cost == b->charged_cost &&
+		  a->charged_full_at == b->charged_full_at && a->decided_by == b->decided_by &&
+		  a->n_attributes == b->n_attributes && a->n == b->n;
 
 	for (uint32_t i = 0; is && i < a->n_attributes; i++)
 		is = is_text(a->attributes[i].name, b->attributes[i].name) &&
@@ -180,9 +182,8 @@ static void other_frames_are_read_as_they_were_written(void)
 	CHECK_EQ(read_back(n, &used), WEIR__RECORDING_COMPLETE);
 	CHECK(found.policy.at == 6 && found.policy.identity == UINT64_MAX && !found.policy.is_hidden &&
 	      is_text(found.policy.text, frame.policy.text));
-	frame = (struct weir__recording_frame){
-		.type = WEIR__RECORDING_LIMIT, .limit = { 7, true, true, 3, 99, UINT64_MAX, any_text(), any_text() }
-	};
+	frame = (struct weir__recording_frame){ .type = WEIR__RECORDING_LIMIT,
+						.limit = { 7, true, true, 3, 99, UINT64_MAX, any_text(), any_text() } };
 	n = weir__recording_write(&frame, bytes, sizeof(bytes));
 	CHECK_EQ(read_back(n, &used), WEIR__RECORDING_COMPLETE);
 	CHECK(found.limit.id == 7 && found.limit.is_inline && found.limit.is_shared && found.limit.number == 3 &&

@@ -138,6 +138,7 @@ static void add_protocols(struct weir__http_call *call, struct weir__metrics *me
 	weir__metrics_begin(metrics, WEIR__METRIC_CONNECTIONS_CLOSED);
 	for (int why = 0; why < WEIR__CLOSED_N; why++)
 		weir__metrics_add_word(metrics, "reason", weir__closed_words[why], sum.closed[why]);
+	weir__metrics_one(metrics, WEIR__METRIC_INLINE_EVICTED, sum.inline_evicted);
 	weir__metrics_one(metrics, WEIR__METRIC_CLIENT_MEMORY, sum.client_bytes);
 	if (settings)
 		weir__metrics_one(metrics, WEIR__METRIC_CLIENT_MEMORY_MOST,
@@ -261,7 +262,7 @@ static void add_log(struct weir__http_call *call, struct weir__metrics *metrics)
 		weir__tracer_set_info(call->context->tracers, &info);
 		weir__metrics_one(metrics, WEIR__METRIC_SPANS_SENT, info.spans_sent);
 		weir__metrics_one(metrics, WEIR__METRIC_SPANS_DROPPED, info.spans_dropped);
-		weir__metrics_one(metrics, WEIR__METRIC_REJECTIONS_LEFT_OUT, info.rejections_left_out);
+		weir__metrics_one(metrics, WEIR__METRIC_DENIALS_LEFT_OUT, info.denials_left_out);
 	}
 	if (call->context->log)
 		weir__metrics_one(metrics, WEIR__METRIC_LOG_LEFT_OUT, weir__log_left_out(call->context->log));

@@ -257,7 +257,7 @@ static bool is_limited(struct weir__http_call *call)
 	if (limit == NULL || call->client->is_proven || !weir__http_find(call->request, "authorization", &value) ||
 	    weir__auth_limit_may_try(limit, source_of(call, memory), weir_clock_now(), &retry_after))
 		return false;
-	weir__audit_auth_limited(call->context, call->client, WEIR__PROTOCOL_HTTP);
+	weir__audit_auth_limited(call->context, call->client, call->protocol);
 	WEIR__REPLY_HEAD(call->reply, "Retry-After: ");
 	weir__reply_head_number(call->reply, weir__add_saturating(retry_after, 999999999) / 1000000000);
 	WEIR__REPLY_HEAD(call->reply, "\r\n");
@@ -273,7 +273,7 @@ static void refuse_unauthenticated(struct weir__http_call *call)
 	WEIR__REPLY_HEAD(call->reply, "WWW-Authenticate: Bearer realm=\"weir\"");
 	if (weir__http_find(call->request, "authorization", &value)) {
 		WEIR__REPLY_HEAD(call->reply, ", error=\"invalid_token\"");
-		weir__audit_auth_failure(call->context, call->client, WEIR__PROTOCOL_HTTP, NULL);
+		weir__audit_auth_failure(call->context, call->client, call->protocol, NULL);
 		if (call->context->auth_limit)
 			weir__auth_limit_failed(call->context->auth_limit, source_of(call, memory), weir_clock_now());
 	}
