@@ -181,6 +181,7 @@ struct weir_descriptor {
 	uint64_t hits;
 	enum weir_unit unit; /* NONE: the policy has the limit. Else an inline limit, of this unit: */
 	uint32_t requests_per_unit;
+	bool is_refund; /* true: gives back up to `hits` of what the current window counts, and always allows */
 };
 
 /* The limit that applies to a descriptor. */
@@ -194,6 +195,7 @@ struct weir_descriptor_claim {
 	const char *key; /* valid until the struct weir_descriptors_answer is used again */
 	size_t key_length;
 	uint64_t cost;
+	bool is_refund; /* of the descriptor */
 };
 
 /* The limits that apply to the descriptors of a request. Large: allocate one per thread. */

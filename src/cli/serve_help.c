@@ -70,7 +70,7 @@ static const struct section sections[] = {
 	    "hold. `read` may see metrics, keys, top keys and settings. `admin` may do all this and change the policy. "
 	    "A `key_prefix`, such as `acme/`, is put in front of all keys of the user, so that tenants share none.",
 	    "Users come only from the configuration file: other users of the machine can read flags, and often environments. Make "
-	    "the file readable only by the server. RESP is not encrypted: between machines, use a private network." },
+	    "the file readable only by the server. Between machines, use TLS (tls_cert)." },
 	  NULL },
 };
 

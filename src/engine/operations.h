@@ -36,6 +36,7 @@ enum weir__operation {
 	WEIR__OP_POLICY,
 	WEIR__OP_POLICY_PUT,
 	WEIR__OP_POLICY_VALIDATE,
+	WEIR__OP_RECORD,
 	WEIR__OPERATIONS,
 };
 
@@ -139,6 +140,7 @@ struct weir__descriptors_check {
 	struct weir__guard_descriptors check;                    /* has the result */
 	struct weir_descriptors_answer *matched;                 /* until the request moves */
 	const struct weir__guard_prefix *prefix;                 /* until the request moves; NULL: none */
+	void *giver;                                             /* until the request moves: for inline limits */
 	struct weir_guard_status statuses[WEIR_DESCRIPTORS_MAX]; /* only as many as there are descriptors are copied */
 };
 

@@ -133,7 +133,7 @@ static struct weir_verdict covered(const struct lease *lease, const struct weir_
 	return verdict;
 }
 
-/* The verdict of a request that the store has just denied to another one like it. */
+/* The verdict of a request that is like one which the store has just denied. */
 static struct weir_verdict denied(const struct lease *lease, const struct weir_claim *claim, uint64_t hash, weir_ns now,
 				  weir_ns end)
 {

@@ -583,11 +583,11 @@ TESTS = [
     ("a table that was removed is told", a_table_that_was_removed_is_told),
     ("patience has an end", patience_has_an_end),
     ("both end before the next one serves", both_end_before_the_next_one_serves),
-    ("nobody need read what is printed", nobody_need_read_what_is_printed),
+    ("output need not be read", nobody_need_read_what_is_printed),
     ("a server that drains ends when told", a_server_that_drains_ends_when_told),
     ("sockets of systemd are taken", sockets_of_systemd_are_taken),
     ("metrics are handed over", metrics_are_handed_over),
-    ("what nobody handed over is refused", what_nobody_handed_over_is_refused),
+    ("descriptors that were not handed over are refused", what_nobody_handed_over_is_refused),
 ]
 
 if __name__ == "__main__":
