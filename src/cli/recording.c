@@ -18,7 +18,10 @@ static const struct row {
 	size_t offset;
 	const char *means;
 } rows[] = {
-#define ROW(name, means) { #name, offsetof(struct weir__recording_counts, name), means }
+#define ROW(name, means)                                                                                               \
+	{                                                                                                              \
+#name, offsetof(struct weir__recording_counts, name), means                                            \
+	}
 	ROW(by_fallback, "decided by the fallback, because Redis could not be reached: not compared"),
 	ROW(by_store, "decided by Redis: not compared, other servers may have used the same keys"),
 	ROW(by_none, "not decided, because Redis failed: not compared"),

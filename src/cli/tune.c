@@ -30,6 +30,7 @@ static const char tune_help[] =
 	"  --horizon TIME    compare pairs of rate and burst by what one client can take in this time.\n"
 	"                    Default: 1min\n"
 	"  --write FILE      write the proposal to FILE, as a policy in shadow mode\n"
+	"  --svg FILE        write the curve to FILE, as a picture\n"
 	"  --memory SIZE     memory for requests, 16MB to 64GB. Default: 512MB, for 16 million requests. If\n"
 	"                    they need more, tune uses a sample of clients, and says so\n"
 	"  --format FORMAT   the format of the log, as for weir replay. Default: detected\n"
@@ -180,6 +181,12 @@ static bool read_write(struct arguments *arguments, const char *option, const ch
 	return value[0] != '\0' || refuse(option, value, "use the path of a file");
 }
 
+static bool read_svg(struct arguments *arguments, const char *option, const char *value)
+{
+	arguments->log.svg = value;
+	return value[0] != '\0' || refuse(option, value, "use the path of a file");
+}
+
 static bool read_memory(struct arguments *arguments, const char *option, const char *value)
 {
 	const size_t n = strlen(value);
@@ -232,15 +239,26 @@ static const struct option {
 	bool (*read)(struct arguments *arguments, const char *option, const char *value);
 	bool is_of_size;
 } options[] = {
-	{ "--bad", read_bad, false },           { "--format", read_format, false },
-	{ "--hold-out", read_hold_out, false }, { "--horizon", read_horizon, false },
-	{ "--inflow", read_inflow, true },      { "--key", read_key, false },
-	{ "--lasts", read_lasts, true },        { "--limit", read_limit, false },
-	{ "--map", read_map, false },           { "--memory", read_memory, false },
-	{ "--outflow", read_outflow, true },    { "--policy", read_policy, false },
-	{ "--reorder", read_reorder, false },   { "--tz", read_zone, false },
-	{ "--wait", read_wait, true },          { "--wish", read_wish, false },
+	/* clang-format off */
+	{ "--bad", read_bad, false },
+	{ "--format", read_format, false },
+	{ "--hold-out", read_hold_out, false },
+	{ "--horizon", read_horizon, false },
+	{ "--inflow", read_inflow, true },
+	{ "--key", read_key, false },
+	{ "--lasts", read_lasts, true },
+	{ "--limit", read_limit, false },
+	{ "--map", read_map, false },
+	{ "--memory", read_memory, false },
+	{ "--outflow", read_outflow, true },
+	{ "--policy", read_policy, false },
+	{ "--reorder", read_reorder, false },
+	{ "--svg", read_svg, false },
+	{ "--tz", read_zone, false },
+	{ "--wait", read_wait, true },
+	{ "--wish", read_wish, false },
 	{ "--write", read_write, false },
+	/* clang-format on */
 };
 
 #define OPTIONS (sizeof(options) / sizeof(options[0]))

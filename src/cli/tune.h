@@ -33,6 +33,7 @@ struct weir__tune_options {
 	const char *policy, *limit; /* both or none */
 	const char *key;            /* attributes with commas between; NULL: not given */
 	const char *write;          /* a file for the policy; NULL: none */
+	const char *svg;            /* a file for the curve; NULL: none */
 	const char *wishes[WEIR__TUNE_WISHES_MAX];
 	size_t n_wishes;
 	struct weir__tuning_wish wish; /* `until` is not set */
@@ -73,6 +74,9 @@ bool weir__tune_keeps(const struct weir__tune_found *found, enum weir__tune_part
 
 void weir__tune_report_text(const struct weir__tune_found *found);
 void weir__tune_report_json(const struct weir__tune_found *found);
+
+/* tune_plot.c: writes the curve as SVG. */
+void weir__tune_plot(FILE *out, const struct weir__tune_found *found);
 
 /* Writes the limit as a policy. */
 void weir__tune_report_policy(FILE *out, const struct weir__tune_found *found);

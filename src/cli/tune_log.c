@@ -269,20 +269,20 @@ static bool check_proposal(const struct weir__tune_options *options, struct weir
 
 /* --- all of it --------------------------------------------------------------------------------------------------- */
 
-/* The policy goes to a new file or replaces one, readable like any file that the user makes. */
-static bool write_policy(const struct weir__tune_found *found)
+/* Makes the file or replaces it, readable like any file that the user makes. */
+static bool write_file(const struct weir__tune_found *found, const char *option, const char *path,
+		       void (*write)(FILE *, const struct weir__tune_found *))
 {
-	const char *const path = found->options->write;
 	FILE *const file = fopen(path, "we");
 	bool is_good = file != NULL;
 
 	if (file) {
-		weir__tune_report_policy(file, found);
+		write(file, found);
 		is_good = !ferror(file);
 		is_good = fclose(file) == 0 && is_good;
 	}
 	if (!is_good) {
-		fputs("weir tune: --write ", stderr);
+		fprintf(stderr, "weir tune: %s ", option);
 		weir__words_quoted(stderr, path, strlen(path));
 		fprintf(stderr, ": %s\n", strerror(errno));
 	}
@@ -334,9 +334,13 @@ static bool choose(const struct weir__tune_options *options, struct weir__tune_f
 
 static int report(const struct weir__tune_found *found)
 {
-	if (found->options->write && !write_policy(found))
+	const struct weir__tune_options *const options = found->options;
+
+	if (options->write && !write_file(found, "--write", options->write, weir__tune_report_policy))
 		return WEIR__TUNE_FAILED;
-	if (found->options->is_json)
+	if (options->svg && !write_file(found, "--svg", options->svg, weir__tune_plot))
+		return WEIR__TUNE_FAILED;
+	if (options->is_json)
 		weir__tune_report_json(found);
 	else
 		weir__tune_report_text(found);
@@ -347,21 +351,17 @@ static int tune(const struct weir__tune_options *options, struct weir_policy *po
 		struct weir__hash_secret secret)
 {
 	static struct weir__tuning tuning;
-	static struct collecting collecting;
 	struct weir__tuning_wish wish = options->wish;
 	struct weir__tune_found found = {
 		.options = options, .wish = &wish, .policy = policy, .limit = limit, .tuning = &tuning
 	};
 	struct weir__arrivals arrivals;
+	struct collecting collecting = { .options = options, .policy = policy, .arrivals = &arrivals, .found = &found };
 	struct weir__tune_check check;
 	int status = WEIR__TUNE_FAILED;
 	bool is_good;
 
 	weir__arrivals_init(&arrivals, secret, options->memory);
-	collecting.options = options;
-	collecting.policy = policy;
-	collecting.arrivals = &arrivals;
-	collecting.found = &found;
 	is_good = collect(&collecting) && choose(options, &found, &wish, &arrivals, &tuning);
 	found.shift = arrivals.keys.shift;
 	weir__arrivals_fini(&arrivals);

@@ -7,7 +7,7 @@
 #include "core/wide.h"
 #include "policy/policy.h"
 
-enum { ROWS_SHOWN = 17, BAR_WIDTH = 24, NUMBER_SIZE = 64 };
+enum { ROWS_SHOWN = 17, BAR_WIDTH = 24, NUMBER_SIZE = 64, CAUTION = 4 };
 
 static const struct weir__tuning_point *best_of(const struct weir__tune_found *found)
 {
@@ -121,28 +121,47 @@ static void print_merit(const struct weir__tune_found *found, const struct weir_
 		printf("lets one client take %" PRIu64 " in %s", point->most, span(found->wish->horizon, text));
 }
 
+/* With one less, more keys would be denied than may. */
+static void print_least(const struct weir__tune_found *found, const char *what, uint64_t least)
+{
+	printf("  %-9s  %" PRIu64 " is the least", what, least);
+	if (least > 1)
+		printf(": with %" PRIu64 ", more than %" PRIu64 " clients would be denied", least - 1,
+		       found->tuning->keys_may);
+	puts(".");
+}
+
+/* A small share of the clients may send a large share of the requests. */
+static void print_caution(const struct weir__tune_found *found)
+{
+	const struct weir__demand_tried *const tried = &best_of(found)->tried;
+	char text[NUMBER_SIZE];
+
+	if (weir__mul(tried->denied, WEIR__TUNING_PPM) <=
+		    weir__mul(tried->requests, CAUTION * (uint64_t)found->wish->denied_ppm) ||
+	    tried->denied == 0)
+		return;
+	printf("  caution    the clients that are denied send a lot: %s of all requests are denied.\n"
+	       "             If they may, give them a limit or an override of their own, and tune the rest.\n",
+	       percent(tried->denied, tried->requests, text));
+}
+
 static void print_why_denied(const struct weir__tune_found *found)
 {
 	const struct weir__tuning *const tuning = found->tuning;
 	const struct weir__tuning_point *const best = best_of(found);
-	char text[NUMBER_SIZE];
 
-	printf("  clients    %" PRIu64 " of %" PRIu64 " clients may be denied.\n", tuning->keys_may, tuning->keys);
+	printf("  clients    %" PRIu64 " of %" PRIu64 " may be denied.\n", tuning->keys_may, tuning->keys);
 	if (best->limit.algorithm == WEIR_TOKEN_BUCKET) {
-		printf("  burst      %" PRIu64
-		       " is the least that keeps the wish at this rate: the queue that a client would\n"
-		       "             build up at this rate was longer than %" PRIu64 " for at most %" PRIu64
-		       " clients.\n",
-		       best->limit.burst, best->limit.burst, tuning->keys_may);
-		fputs("  rate       of all pairs of rate and burst that keep the wish, this one ", stdout);
+		print_least(found, "burst", best->limit.burst);
+		fputs("  rate       of all pairs of rate and least burst, this one ", stdout);
 	} else {
-		printf("  count      %" PRIu64
-		       " is the least that keeps the wish: more than that in %s was sent by at most\n"
-		       "             %" PRIu64 " clients. It ",
-		       best->limit.count, span(best->limit.period, text), tuning->keys_may);
+		print_least(found, "count", best->limit.count);
+		fputs("  algorithm  a sliding log ", stdout);
 	}
 	print_merit(found, best);
 	puts(".");
+	print_caution(found);
 }
 
 static void print_why_passed(const struct weir__tune_found *found)
@@ -180,8 +199,8 @@ static void print_why_wait(const struct weir__tune_found *found)
 
 	printf("  rate       the least at which %s", percent(found->wish->wait_ppm, WEIR__TUNING_PPM, number));
 	printf(" of the requests wait no longer than %s.\n", span(found->wish->wait, text));
-	printf("  queue      %" PRIu64 " places deny none: so long was the queue at its longest, %s.\n",
-	       best->limit.burst, span(best->tried.longest_delay, text));
+	printf("  queue      %" PRIu64 " places deny none: the longest wait would be %s.\n", best->limit.burst,
+	       span(best->tried.longest_delay, text));
 }
 
 static void print_rival(const struct weir__tune_found *found)
@@ -387,7 +406,7 @@ void weir__tune_report_policy(FILE *out, const struct weir__tune_found *found)
 
 	fputs("limits:\n  - name: ", out);
 	print_name(out, name, strlen(name));
-	fputs("\n    mode: shadow # decides and counts, but denies nobody; remove this line to enforce\n", out);
+	fputs("\n    mode: shadow # decides and counts, but never denies; remove this line to enforce\n", out);
 	for (unsigned i = 0; i < limit->n_parts; i++) {
 		const struct weir__slice part = found->policy->attributes.of[limit->parts[i].attribute].name;
 

@@ -64,7 +64,7 @@ struct weir__context {
 	struct weir__counters *counters;
 	struct weir__limit_stats_set *stats_set; /* likewise; NULL after init: no statistics */
 	struct weir__limit_stats *stats;
-	struct weir__tracer_set *tracers; /* likewise; NULL after init: no tracing, no rejection log */
+	struct weir__tracer_set *tracers; /* likewise; NULL after init: no tracing, no denial log */
 	struct weir__tracer *tracer;
 	struct weir__log *log;           /* shared by all workers; NULL after init: no log */
 	struct weir__recorder *recorder; /* shared by all workers; NULL after init: decisions are not recorded */
@@ -113,6 +113,11 @@ struct weir__client {
 	struct weir__deferred *deferred;       /* RESP: a command that waits for earlier ones; NULL: none */
 	char name[WEIR__CLIENT_NAME_MAX + 1];  /* the name the client gave itself */
 };
+
+/* The attributes with `peer`, if the client has a certificate: the name in it, instead of what the client itself says. The
+ * result lasts until the next check. */
+const struct weir_attribute *weir__context_with_peer(struct weir__context *context, const struct weir__client *client,
+						     const struct weir_attribute *attributes, size_t *n);
 
 static inline bool weir__client_is_waiting(const struct weir__client *client)
 {

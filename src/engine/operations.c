@@ -239,14 +239,14 @@ static void note_closed(struct weir__check *check)
 static void note_unmatched(const struct weir__check *check)
 {
 	const struct weir__request *const request = &check->request;
-	const struct weir__recorder_attributes attributes = { check->check.attributes, check->check.n_attributes,
-							      false };
+	const struct weir__recorder_attributes attributes = { .at = check->check.attributes,
+							      .n = check->check.n_attributes,
+							      .cost = check->check.cost };
 	const bool is_denied = !check->check.answer.verdict.allowed;
 
 	weir__unmatched_note(request, attributes.at, attributes.n, is_denied);
 	if (WEIR__UNLIKELY(weir__recorder_is_on(request->context->recorder)))
-		weir__recorder_unmatched(request->context->recorder, attributes, check->check.cost, is_denied,
-					 request->store_request.now);
+		weir__recorder_unmatched(request->context->recorder, attributes, is_denied, request->store_request.now);
 }
 
 /* Returns WEIR_OK or the guard's error. *ret_is_done is false if the request waits for the store. */
@@ -298,34 +298,17 @@ static struct weir__recorder_attributes check_attributes(const struct weir__requ
 {
 	const struct weir__check *const check = (const struct weir__check *)(const void *)request;
 	const bool is_shadow = weir__guard_check_is_shadowing(&check->check);
-	const bool is_first = !check->check.is_kept && request->store_request.claims == request->claims;
+	const bool is_first = !check->check.is_kept && (!is_shadow || request->store_request.claims == request->claims);
 
-	return (struct weir__recorder_attributes){ check->check.attributes, is_first ? check->check.n_attributes : 0,
-						   is_shadow };
+	return (struct weir__recorder_attributes){ .at = check->check.attributes,
+						   .n = is_first ? check->check.n_attributes : 0,
+						   .cost = check->check.cost,
+						   .is_shadow = is_shadow };
 }
 
 const struct weir__request_kind weir__check_kind = { .advance = advance_check,
 						     .moved = check_moved,
 						     .attributes = check_attributes };
-
-/* The name in a client's certificate is the attribute `peer`. It replaces what the client itself says. The result lasts
- * until the next check. */
-static const struct weir_attribute *with_peer(struct weir__context *context, const struct weir__client *client,
-					      const struct weir_attribute *attributes, size_t *n)
-{
-	static const char name[] = "peer";
-	const size_t length = sizeof(name) - 1;
-	size_t kept = 0;
-
-	if (client == NULL || client->peer == NULL || *n >= WEIR__CONTEXT_ATTRIBUTES_MAX)
-		return attributes;
-	for (size_t i = 0; i < *n; i++)
-		if (attributes[i].name_length != length || memcmp(attributes[i].name, name, length) != 0)
-			context->attributes[kept++] = attributes[i];
-	context->attributes[kept++] = (struct weir_attribute){ name, length, client->peer, strlen(client->peer) };
-	*n = kept;
-	return context->attributes;
-}
 
 enum weir__run_result weir__check_run(struct weir__check *check, struct weir_guard *guard,
 				      const struct weir_attribute *attributes, size_t n, uint64_t cost,
@@ -344,7 +327,7 @@ enum weir__run_result weir__check_run(struct weir__check *check, struct weir_gua
 	check->request.verdicts = verdicts;
 	check->request.store_request.now = weir_table_now(context->table);
 	if (WEIR__UNLIKELY(check->request.client && check->request.client->peer))
-		attributes = with_peer(context, check->request.client, attributes, &n);
+		attributes = weir__context_with_peer(context, check->request.client, attributes, &n);
 	if (WEIR__UNLIKELY(context->tracer != NULL))
 		weir__tracer_open(context->tracer, attributes, n);
 	error = weir__guard_check_begin(
@@ -771,7 +754,7 @@ enum weir__run_result weir__wait_run(struct weir__wait *wait, const struct weir_
 {
 	struct weir__request *const request = &wait->request;
 	struct weir__context *const context = request->context;
-	const struct weir__wait_request asked = { claims, (uint32_t)n, patience, wait, false };
+	const struct weir__wait_request asked = { claims, (uint32_t)n, patience, wait, false, { .n = 0 } };
 	const weir_ns now = weir_table_now(context->table);
 	enum weir__wait_result result = WEIR__WAIT_FULL;
 	struct weir__wait_outcome outcome;
@@ -868,7 +851,9 @@ static enum weir__run_result begin_check_wait(struct weir__check_wait *wait, wei
 	struct weir__check *const check = &wait->check;
 	struct weir__request *const request = &check->request;
 	struct weir__context *const context = request->context;
-	const struct weir__wait_request asked = { request->claims, check->check.n_enforced, patience, wait, true };
+	const struct weir__wait_request asked = {
+		request->claims, check->check.n_enforced, patience, wait, true, check_attributes(request)
+	};
 	struct weir__wait_outcome outcome;
 	bool is_done;
 
@@ -907,7 +892,7 @@ enum weir__run_result weir__check_wait_run(struct weir__check_wait *wait, struct
 	check->request.claims = claims;
 	check->request.verdicts = verdicts;
 	check->request.store_request.now = weir_table_now(context->table);
-	attributes = with_peer(context, check->request.client, attributes, &n);
+	attributes = weir__context_with_peer(context, check->request.client, attributes, &n);
 	weir__tracer_open(context->tracer, attributes, n);
 	if (weir__guard_check_begin(&check->check, guard, &match, attributes, n, cost,
 				    weir__limit_ref_prefix(context, check->request.client, &prefix) ? &prefix : NULL,
@@ -990,38 +975,4 @@ void weir__waits_deny(struct weir__context *context, struct weir__client *client
 		weir__waiting_give_up(waiter, weir_table_now(context->table), &outcome);
 		weir__wait_over(request, &outcome);
 	}
-}
-
-/* --- limits ------------------------------------------------------------------------------------------------------ */
-
-static const char *store_word(const struct weir__context *context, const struct weir__guard_row *row)
-{
-	const bool has_redis = context->store->status != NULL;
-
-	return has_redis && !row->is_local && row->store != WEIR_POLICY_STORE_TABLE ? "redis" : "table";
-}
-
-void weir__limit_row(const struct weir__context *context, const struct weir__guard_row *row,
-		     struct weir__limit_row *ret_row)
-{
-	struct weir_table_limit_stats stats = { 0, 0 };
-
-	*ret_row = (struct weir__limit_row){ .name = row->name,
-					     .mode = weir__limit_ref_mode_word(row->mode),
-					     .key = row->key,
-					     .store = store_word(context, row),
-					     .wait = row->wait,
-					     .text = "unlimited",
-					     .changed = "" };
-	if (row->limit == NULL)
-		return;
-	if (row->is_changed) {
-		ret_row->changed = row->change.version > 0 ? "all" : "here";
-		weir__limit_change_by(&row->change, ret_row->changed_by);
-		ret_row->changed_at_s = row->change.at / 1000000000;
-	}
-	(void)weir_limit_print(&row->now, ret_row->text);
-	weir_table_limit_stats(context->table, row->limit, &stats);
-	ret_row->allowed = stats.allowed;
-	ret_row->denied = stats.denied;
 }

@@ -253,7 +253,7 @@ static struct weir__store_request *keep(struct weir__store_request *store_reques
 
 bool weir__request_submit_recorded(struct weir__request *request)
 {
-	struct weir__recorder_attributes attributes = { NULL, 0, false };
+	struct weir__recorder_attributes attributes = { .n = 0 };
 
 	if (request->kind->attributes)
 		attributes = request->kind->attributes(request);

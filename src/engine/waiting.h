@@ -29,6 +29,7 @@ struct weir__wait_request {
 	void *owner;      /* not NULL */
 	/* Waits only for the delays of limits that shape. A denial ends the wait at once. */
 	bool departs_only;
+	struct weir__recorder_attributes attributes; /* for a recording; not kept */
 };
 
 /* How a wait ended. */

@@ -121,8 +121,8 @@
 	X(SPANS_SENT, "rate_limiter_spans_sent", COUNTER, "", "", "Spans that the trace collector accepted.") \
 	X(SPANS_DROPPED, "rate_limiter_spans_dropped", COUNTER, "", "", \
 	  "Spans lost because the buffer was full or the collector did not accept them.") \
-	X(REJECTIONS_LEFT_OUT, "rate_limiter_log_rejections_left_out", COUNTER, "", "", \
-	  "Log lines for rejections dropped because of log_rejections_limit.") \
+	X(DENIALS_LEFT_OUT, "rate_limiter_log_denials_left_out", COUNTER, "", "", \
+	  "Log lines for denials dropped because of log_denials_limit.") \
 	X(LOG_LEFT_OUT, "rate_limiter_log_lines_left_out", COUNTER, "", "", \
 	  "Log lines dropped because standard error was not read in time.") \
 	X(STORE_UP, "rate_limiter_store_up", GAUGE, "", "", "1 if the store decides, else 0.") \

@@ -172,7 +172,7 @@ static void write_policy(void *telling_, const struct weir__recorder_policy *pol
 		recording->policy = policy->identity;
 }
 
-/* Writes the policy if it is another one than before. Its text may come a little later than its limits, and a policy
+/* Writes the policy if it has changed. Its text may come a little later than its limits, and a policy
  * that only looks different has no other text. So a change is looked at for some decisions. */
 static void note_policy(struct weir__recorder *recorder, weir_ns now)
 {
@@ -319,6 +319,7 @@ static void set_attributes(struct recording *recording, struct weir__recorder_at
 			   struct weir__recording_decision *decision)
 {
 	decision->is_shadow = attributes.is_shadow;
+	decision->cost = attributes.n > 0 ? attributes.cost : 0;
 	decision->n_attributes = (uint32_t)weir__min(attributes.n, WEIR__RECORDING_ATTRIBUTES_MAX);
 	for (uint32_t i = 0; i < decision->n_attributes; i++) {
 		const struct weir_attribute *const from = &attributes.at[i];
@@ -545,13 +546,13 @@ void weir__recorder_completed(struct weir__recorder *recorder, const struct weir
 {
 	(void)pthread_mutex_lock(&recorder->deciding);
 	if (is_on(recorder, request->now) && sample(recorder->recording, request))
-		record(recorder, request, source_of(request, false),
-		       (struct weir__recorder_attributes){ NULL, 0, false }, false);
+		record(recorder, request, source_of(request, false), (struct weir__recorder_attributes){ .n = 0 },
+		       false);
 	(void)pthread_mutex_unlock(&recorder->deciding);
 }
 
 void weir__recorder_unmatched(struct weir__recorder *recorder, struct weir__recorder_attributes attributes,
-			      uint64_t cost, bool is_denied, weir_ns now)
+			      bool is_denied, weir_ns now)
 {
 	struct recording *recording;
 
@@ -559,8 +560,7 @@ void weir__recorder_unmatched(struct weir__recorder *recorder, struct weir__reco
 	recording = recorder->recording;
 	if (is_on(recorder, now)) {
 		recording->frame.type = WEIR__RECORDING_UNMATCHED;
-		recording->frame.decision =
-			(struct weir__recording_decision){ .at = now, .cost = cost, .is_denied = is_denied };
+		recording->frame.decision = (struct weir__recording_decision){ .at = now, .is_denied = is_denied };
 		set_attributes(recording, attributes, &recording->frame.decision);
 		if (close_gap(recorder) && append(recorder, &recording->frame))
 			recording->decisions++;

@@ -105,6 +105,7 @@ static inline bool weir__recorder_is_on(const struct weir__recorder *recorder)
 struct weir__recorder_attributes {
 	const struct weir_attribute *at;
 	size_t n;
+	uint64_t cost;  /* of the request */
 	bool is_shadow; /* the decision is one of limits in shadow */
 };
 
@@ -117,6 +118,6 @@ void weir__recorder_completed(struct weir__recorder *recorder, const struct weir
 
 /* Records a request that no limit applied to. */
 void weir__recorder_unmatched(struct weir__recorder *recorder, struct weir__recorder_attributes attributes,
-			      uint64_t cost, bool is_denied, weir_ns now);
+			      bool is_denied, weir_ns now);
 
 #endif

@@ -88,41 +88,20 @@ bool weir__ticket_keys_find(struct weir__ticket_keys *keys, const unsigned char 
 
 void weir__ticket_keys_write(struct weir__ticket_keys *keys, unsigned char ret_bytes[WEIR__TICKET_KEYS_BYTES])
 {
-	unsigned char *to = ret_bytes;
+	_Static_assert(sizeof(version) + sizeof(keys->at) == WEIR__TICKET_KEYS_BYTES, "no padding");
 
-	memcpy(to, version, sizeof(version));
-	to += sizeof(version);
+	memcpy(ret_bytes, version, sizeof(version));
 	(void)pthread_mutex_lock(&keys->lock);
-	for (int i = 0; i < WEIR__TICKET_KEYS; i++) {
-		const struct weir__ticket_key *const key = &keys->at[i];
-
-		memcpy(to, key->name, sizeof(key->name));
-		memcpy(to + WEIR__TICKET_NAME_BYTES, key->cipher, sizeof(key->cipher));
-		memcpy(to + WEIR__TICKET_NAME_BYTES + WEIR__TICKET_KEY_BYTES, key->mac, sizeof(key->mac));
-		to += WEIR__TICKET_NAME_BYTES + 2 * WEIR__TICKET_KEY_BYTES;
-		memcpy(to, &key->made_at_s, sizeof(key->made_at_s));
-		to += sizeof(key->made_at_s);
-	}
+	memcpy(ret_bytes + sizeof(version), keys->at, sizeof(keys->at));
 	(void)pthread_mutex_unlock(&keys->lock);
 }
 
 bool weir__ticket_keys_read(struct weir__ticket_keys *keys, const unsigned char *bytes, size_t n)
 {
-	const unsigned char *from = bytes + sizeof(version);
-
 	if (n != WEIR__TICKET_KEYS_BYTES || memcmp(bytes, version, sizeof(version)) != 0)
 		return false;
 	(void)pthread_mutex_lock(&keys->lock);
-	for (int i = 0; i < WEIR__TICKET_KEYS; i++) {
-		struct weir__ticket_key *const key = &keys->at[i];
-
-		memcpy(key->name, from, sizeof(key->name));
-		memcpy(key->cipher, from + WEIR__TICKET_NAME_BYTES, sizeof(key->cipher));
-		memcpy(key->mac, from + WEIR__TICKET_NAME_BYTES + WEIR__TICKET_KEY_BYTES, sizeof(key->mac));
-		from += WEIR__TICKET_NAME_BYTES + 2 * WEIR__TICKET_KEY_BYTES;
-		memcpy(&key->made_at_s, from, sizeof(key->made_at_s));
-		from += sizeof(key->made_at_s);
-	}
+	memcpy(keys->at, bytes + sizeof(version), sizeof(keys->at));
 	(void)pthread_mutex_unlock(&keys->lock);
 	return true;
 }

@@ -1,7 +1,7 @@
 /* tls_server.h: a server's side of TLS. Reading, writing and the handshake are in tls.h.
  *
  * A certificate, its key and the CAs of clients are one struct weir__tls_server. It is immutable and counted, so that a
- * server can replace it while connections still use the old one. */
+ * server can replace it while connections still use the old one. The reasons are in docs/internals/tls.md. */
 #ifndef WEIR_OS_TLS_SERVER_H
 #define WEIR_OS_TLS_SERVER_H
 

@@ -93,7 +93,7 @@ bool weir__key_index_halve(struct weir__key_index *index, uint32_t *ret_numbers)
 		if (slot->number != WEIR__KEY_INDEX_NONE && is_sampled(&smaller, slot->sample_hash))
 			ret_numbers[slot->number] = 0;
 	}
-	/* New numbers are in the order of the old ones: that of the slots depends on the secret. */
+	/* New numbers follow the old ones, not the slots, whose order depends on the secret. */
 	for (uint32_t i = 0; i < before; i++)
 		if (ret_numbers[i] != WEIR__KEY_INDEX_NONE)
 			ret_numbers[i] = smaller.n++;

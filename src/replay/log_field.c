@@ -259,19 +259,44 @@ static bool is_header(struct weir__slice header, struct weir__slice attribute)
 	return true;
 }
 
+/* What a dialect writes before the name of a header. */
+static const char *const before_headers[] = {
+	[WEIR__LOG_NGINX] = "http_", [WEIR__LOG_APACHE] = "{",         [WEIR__LOG_CADDY] = "request.headers.",
+	[WEIR__LOG_ENVOY] = "",      [WEIR__LOG_TRAEFIK] = "request_",
+};
+
 /* The part of a field's name that is the name of a header. .at NULL: it is not a header. */
 static struct weir__slice header_of(enum weir__log_dialect dialect, struct weir__slice name)
 {
-	static const char *const before[] = {
-		[WEIR__LOG_NGINX] = "http_", [WEIR__LOG_APACHE] = "{",         [WEIR__LOG_CADDY] = "request.headers.",
-		[WEIR__LOG_ENVOY] = "",      [WEIR__LOG_TRAEFIK] = "request_",
-	};
-	const size_t n = strlen(before[dialect]), end = dialect == WEIR__LOG_APACHE ? 2 : 0;
+	const struct weir__slice before = weir__slice_of(before_headers[dialect]);
+	const size_t end = dialect == WEIR__LOG_APACHE ? 2 : 0;
 
-	if (!weir__slice_begins_with(name, weir__slice_of(before[dialect])) || name.n < n + end ||
+	if (!weir__slice_begins_with(name, before) || name.n < before.n + end ||
 	    (end && memcmp(name.at + name.n - end, "}i", end) != 0))
 		return (struct weir__slice){ NULL, 0 };
-	return (struct weir__slice){ name.at + n, name.n - n - end };
+	return (struct weir__slice){ name.at + before.n, name.n - before.n - end };
+}
+
+/* The name of a field that has the header of an attribute: x_api_key is X-Api-Key where headers keep their case. */
+static struct weir__slice name_of_header(enum weir__log_dialect dialect, struct weir__slice attribute, char *room,
+					 size_t size)
+{
+	const bool has_case = dialect == WEIR__LOG_CADDY || dialect == WEIR__LOG_TRAEFIK;
+	const struct weir__slice before = weir__slice_of(before_headers[dialect]);
+	bool is_first = true;
+
+	if (before.n + attribute.n > size)
+		return (struct weir__slice){ NULL, 0 };
+	memcpy(room, before.at, before.n);
+	for (size_t i = 0; i < attribute.n; i++) {
+		const char c = attribute.at[i];
+
+		room[before.n + i] = (char)(c == '_' && dialect != WEIR__LOG_NGINX       ? '-' :
+					    has_case && is_first && c >= 'a' && c <= 'z' ? c - ('a' - 'A') :
+											   c);
+		is_first = c == '_';
+	}
+	return (struct weir__slice){ room, before.n + attribute.n };
 }
 
 size_t weir__log_fields_find(const struct weir__log_fields *fields, struct weir__slice name,
@@ -300,15 +325,23 @@ size_t weir__log_fields_find(const struct weir__log_fields *fields, struct weir_
 	return n;
 }
 
-void weir__log_fields_names(const struct weir__log_fields *fields, void (*tell)(void *context, struct weir__slice name),
+void weir__log_fields_names(struct weir__log_fields *fields, void (*tell)(void *context, struct weir__slice name),
 			    void *context)
 {
+	const struct weir__log_options *const options = fields->options;
+
 	for (const struct known *row = dialects[fields->dialect]; row->name; row++)
 		tell(context, weir__slice_of(row->name));
-	for (size_t i = 0; i < fields->options->n_maps; i++)
-		tell(context, fields->options->maps[i].from);
-	for (size_t i = 0; i < fields->options->n_wanted; i++)
-		tell(context, fields->options->wanted[i]);
+	for (size_t i = 0; i < options->n_maps; i++)
+		tell(context, options->maps[i].from);
+	for (size_t i = 0; i < options->n_wanted; i++) {
+		const struct weir__slice header = name_of_header(fields->dialect, options->wanted[i],
+								 fields->headers[i], sizeof(fields->headers[i]));
+
+		tell(context, options->wanted[i]);
+		if (header.at)
+			tell(context, header);
+	}
 }
 
 /* --- bytes ------------------------------------------------------------------------------------------------------- */

@@ -41,6 +41,7 @@ struct weir__log_fields {
 	struct weir__log_time last;
 	size_t last_n;
 	char last_text[40];
+	char headers[WEIR__LOG_VALUES_MAX][80]; /* for names of fields that wanted attributes may have as headers */
 };
 
 void weir__log_fields_init(struct weir__log_fields *fields, const struct weir__log_options *options,
@@ -50,8 +51,9 @@ void weir__log_fields_init(struct weir__log_fields *fields, const struct weir__l
 size_t weir__log_fields_find(const struct weir__log_fields *fields, struct weir__slice name,
 			     struct weir__log_field *ret_uses);
 
-/* Calls `tell` with each name that a field could have: the dialect's own, those of the maps and of wanted attributes. */
-void weir__log_fields_names(const struct weir__log_fields *fields, void (*tell)(void *context, struct weir__slice name),
+/* Calls `tell` with each name that a field could have: the dialect's own, those of the maps and of wanted attributes. The
+ * names live as long as `fields`. */
+void weir__log_fields_names(struct weir__log_fields *fields, void (*tell)(void *context, struct weir__slice name),
 			    void *context);
 
 /* Puts the bytes of a field where they belong. Returns NULL, or why the line is bad. */

@@ -19,13 +19,14 @@ static const struct named {
 	enum weir__log_dialect dialect;
 	const char *text;
 } named[] = {
+	/* Before combined, which would take the virtual host for the beginning of the address. */
+	{ "vhost_combined", TEXT, WEIR__LOG_APACHE,
+	  "%v:%p %h %l %u %t \"%r\" %>s %O \"%{Referer}i\" \"%{User-Agent}i\"" },
 	{ "combined", TEXT, WEIR__LOG_NGINX,
 	  "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" "
 	  "\"$http_user_agent\"" },
 	/* The field that is a dash in nginx is the user's of identd in Apache. */
 	{ "apache", TEXT, WEIR__LOG_APACHE, "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\"" },
-	{ "vhost_combined", TEXT, WEIR__LOG_APACHE,
-	  "%v:%p %h %l %u %t \"%r\" %>s %O \"%{Referer}i\" \"%{User-Agent}i\"" },
 	{ "common", TEXT, WEIR__LOG_APACHE, "%h %l %u %t \"%r\" %>s %b" },
 	{ "caddy", JSON, WEIR__LOG_CADDY, NULL },
 	{ "traefik", JSON, WEIR__LOG_TRAEFIK, NULL },

@@ -59,7 +59,6 @@ static uint16_t find(const struct weir__log_json *json, uint16_t node, struct we
 struct names {
 	struct weir__log_json *json;
 	const struct weir__log_fields *fields;
-	struct weir__slice before; /* of names of headers */
 };
 
 static uint16_t add_node(struct weir__log_json *json, uint16_t parent, struct weir__slice name)
@@ -90,7 +89,7 @@ static void add_name(void *names_, struct weir__slice name)
 										 names->json->nodes[node].uses);
 }
 
-int weir__log_json_new(const struct weir__log_fields *fields, struct weir__log_json **ret_json)
+int weir__log_json_new(struct weir__log_fields *fields, struct weir__log_json **ret_json)
 {
 	struct weir__log_json *const json = calloc(1, sizeof(*json));
 	struct names names = { .json = json, .fields = fields };

@@ -8,7 +8,7 @@
 struct weir__log_json;
 
 /* WEIR_ERR_SYSTEM: no memory. */
-int weir__log_json_new(const struct weir__log_fields *fields, struct weir__log_json **ret_json);
+int weir__log_json_new(struct weir__log_fields *fields, struct weir__log_json **ret_json);
 
 /* As weir__log_format_parse. `room` has WEIR__LOG_LINE_MAX bytes, for values with escapes. */
 const char *weir__log_json_parse(struct weir__log_json *json, struct weir__log_fields *fields, struct weir__slice bytes,

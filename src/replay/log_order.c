@@ -179,9 +179,12 @@ static bool put(struct weir__log_order *order, struct seconds *seconds, bool (*r
 	return append(&seconds->ring[second & seconds->mask], entry);
 }
 
-/* The next base: the following second, or, if all that follow are empty, as far ahead as is needed. */
+/* The next base: the following second, or, if all that follow are empty, as far ahead as is needed. The newest second
+ * stays, since more lines of it may follow. */
 static void move_on(struct seconds *seconds)
 {
+	if (seconds->base == seconds->newest)
+		return;
 	seconds->base++;
 	if (seconds->newest <= seconds->base + seconds->mask)
 		return;
@@ -242,9 +245,14 @@ static bool release_stamps(struct weir__log_order *order)
 		entries->is_unsorted = false;
 	}
 	move_on(stamps);
-	while (order->arrivals.has_begun && order->arrivals.base + order->reorder_s < stamps->base)
+	while (order->arrivals.has_begun && order->arrivals.base + order->reorder_s < stamps->base) {
+		const bool is_newest = order->arrivals.base == order->arrivals.newest;
+
 		if (!release_arrivals(order))
 			return false;
+		if (is_newest) /* the base stays there: the log has a gap */
+			break;
+	}
 	return true;
 }
 
@@ -301,19 +309,26 @@ static struct weir__log_record *copy(struct weir__log_order *order, const struct
 	return record;
 }
 
+/* Releases seconds, the newest last. If `is_enough`, only until records are ready. */
+static bool release_all(struct weir__log_order *order, struct seconds *seconds,
+			bool (*release)(struct weir__log_order *), bool is_enough)
+{
+	bool is_last = !seconds->has_begun;
+
+	while (!is_last && !(is_enough && order->ready.at < order->ready.n)) {
+		is_last = seconds->base == seconds->newest;
+		if (!release(order))
+			return false;
+	}
+	return true;
+}
+
 /* Makes the oldest records ready although older ones may follow, because too much memory is held. */
 static bool release_early(struct weir__log_order *order)
 {
-	while (order->ready.at == order->ready.n && order->stamps.base <= order->stamps.newest) {
-		order->counts.released_early++;
-		if (!release_stamps(order))
-			return false;
-	}
-	while (order->ready.at == order->ready.n && order->arrivals.has_begun &&
-	       order->arrivals.base <= order->arrivals.newest)
-		if (!release_arrivals(order))
-			return false;
-	return true;
+	order->counts.released_early++;
+	return release_all(order, &order->stamps, release_stamps, true) &&
+	       release_all(order, &order->arrivals, release_arrivals, true);
 }
 
 bool weir__log_order_add(struct weir__log_order *order, const struct weir__log_line *line, uint32_t input,
@@ -340,18 +355,13 @@ bool weir__log_order_add(struct weir__log_order *order, const struct weir__log_l
 	while (stamps->base + order->reorder_s < stamps->newest)
 		if (!release_stamps(order))
 			return false;
-	return order->held <= order->held_max || release_early(order);
+	return order->held <= order->held_max || order->ready.at < order->ready.n || release_early(order);
 }
 
 bool weir__log_order_end(struct weir__log_order *order)
 {
-	while (order->stamps.has_begun && order->stamps.base <= order->stamps.newest)
-		if (!release_stamps(order))
-			return false;
-	while (order->arrivals.has_begun && order->arrivals.base <= order->arrivals.newest)
-		if (!release_arrivals(order))
-			return false;
-	return true;
+	return release_all(order, &order->stamps, release_stamps, false) &&
+	       release_all(order, &order->arrivals, release_arrivals, false);
 }
 
 size_t weir__log_order_take(struct weir__log_order *order, size_t most,

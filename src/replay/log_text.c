@@ -111,6 +111,7 @@ static bool is_of_time(const struct variable *variable)
 static int compile(struct compiler *compiler, char mark)
 {
 	struct weir__log_text *const text = compiler->text;
+	const char *const time_name = compiler->fields->dialect == WEIR__LOG_APACHE ? "%t" : "$time_local";
 	bool has_time = false;
 
 	text->lead = take_literal(compiler, mark);
@@ -135,8 +136,7 @@ static int compile(struct compiler *compiler, char mark)
 		text->n++;
 	}
 	if (!has_time)
-		return refuse(compiler,
-			      "format: ", compiler->fields->dialect == WEIR__LOG_APACHE ? "%t" : "$time_local", 2,
+		return refuse(compiler, "format: ", time_name, strlen(time_name),
 			      " or another time is missing: without it nothing is known of when requests came");
 	return WEIR_OK;
 }

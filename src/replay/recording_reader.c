@@ -54,7 +54,8 @@ static int read_magic(struct weir__recording_reader *reader, const char *path, s
 	while (reader->n < WEIR__RECORDING_MAGIC_SIZE && !reader->is_at_end)
 		read_more(reader);
 	if (!weir__recording_is((struct weir__slice){ (const char *)reader->room, reader->n }))
-		return refuse(ret_message, path, reader->fault ? reader->fault : "this is not a recording of weir record",
+		return refuse(ret_message, path,
+			      reader->fault ? reader->fault : "this is not a recording of weir record",
 			      WEIR_ERR_SYNTAX);
 	if (memcmp(reader->room, WEIR__RECORDING_MAGIC, WEIR__RECORDING_MAGIC_SIZE) != 0)
 		return refuse(ret_message, path, "a recording in a later format; use a newer weir", WEIR_ERR_SYNTAX);
@@ -122,6 +123,11 @@ const struct weir__recording_frame *weir__recording_reader_next(struct weir__rec
 const char *weir__recording_reader_fault(const struct weir__recording_reader *reader)
 {
 	return reader->fault;
+}
+
+uint64_t weir__recording_reader_done(const struct weir__recording_reader *reader, uint64_t *ret_all)
+{
+	return weir__byte_stream_done(reader->stream, ret_all);
 }
 
 uint64_t weir__recording_reader_skipped(const struct weir__recording_reader *reader)

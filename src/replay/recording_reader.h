@@ -18,6 +18,9 @@ const struct weir__recording_frame *weir__recording_reader_next(struct weir__rec
 /* After the end: why the frames end before the recording does. NULL: it is complete, or it was cut between two frames. */
 const char *weir__recording_reader_fault(const struct weir__recording_reader *reader);
 
+/* As weir__byte_stream_done. */
+uint64_t weir__recording_reader_done(const struct weir__recording_reader *reader, uint64_t *ret_all);
+
 /* How many frames were left out, because a later version of Weir wrote them. */
 uint64_t weir__recording_reader_skipped(const struct weir__recording_reader *reader);
 

@@ -15,8 +15,8 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Two alternatives within a tenth of each other count as equal. Then the one with less memory wins. */
-enum { TENTHS = 10, SPLITS = 20, PER_SECOND_MOST = 1000000, CURVE_MOST = 96 };
+/* Bucket and log within a fifth of each other count as equal. Then the bucket wins, which needs less memory. */
+enum { FIFTHS = 5, SPLITS = 20, PER_SECOND_MOST = 1000000, CURVE_MOST = 96 };
 
 struct run {
 	const struct weir__arrivals *arrivals;
@@ -194,7 +194,7 @@ static bool note_pair(struct run *run, struct weir__rate rate)
 
 	if (tuning->n > 0 && burst == tuning->points[tuning->n - 1].limit.burst)
 		return burst > run->burst_least;
-	if (tuning->n == 1 && burst > run->burst_most / TENTHS * (TENTHS - 1))
+	if (tuning->n == 1 && burst > run->burst_most / FIFTHS * (FIFTHS - 1))
 		tuning->n = 0;
 	point = &tuning->points[tuning->n++];
 	point->limit = weir_limit_of(WEIR_TOKEN_BUCKET, rate.count, rate.period);
@@ -249,15 +249,15 @@ static int add_logs(struct run *run)
 	return WEIR_OK;
 }
 
-/* Whether a is better than b by more than so many tenths. 0: better at all. */
+/* Whether a is better than b by more than this many fifths. 0: better at all. */
 static bool is_better(const struct run *run, const struct weir__tuning_point *a, const struct weir__tuning_point *b,
-		      uint64_t tenths)
+		      uint64_t fifths)
 {
 	if (a->keeps != b->keeps)
 		return a->keeps;
 	if (run->tuning->bad_requests > 0 && a->tried.marked_denied != b->tried.marked_denied)
-		return weir__mul(a->tried.marked_denied, TENTHS - tenths) > weir__mul(b->tried.marked_denied, TENTHS);
-	return weir__mul(a->most, TENTHS) < weir__mul(b->most, TENTHS - tenths);
+		return weir__mul(a->tried.marked_denied, FIFTHS - fifths) > weir__mul(b->tried.marked_denied, FIFTHS);
+	return weir__mul(a->most, FIFTHS) < weir__mul(b->most, FIFTHS - fifths);
 }
 
 static int tune_denied(struct run *run)

@@ -50,7 +50,7 @@ struct weir__tuning {
 int weir__tuning_run(const struct weir__arrivals *arrivals, const struct weir__tuning_wish *wish,
 		     struct weir__tuning *ret_tuning, struct weir_message *ret_message);
 
-/* Whether so many late requests of so many keep the wish for waits. */
+/* Whether the wish for waits is kept if this many of the allowed requests are late. */
 bool weir__tuning_waits_keep(const struct weir__tuning_wish *wish, uint64_t late, uint64_t allowed);
 
 /* Moves the k-th smallest of n numbers, from 0, to its place, with smaller ones before it. Returns it. */

@@ -74,7 +74,7 @@ struct server {
 	struct weir__certificates *certificates; /* NULL: no listener has TLS */
 	struct weir__counters_set *counters_set;
 	struct weir__limit_stats_set *stats_set; /* NULL: no statistics */
-	struct weir__tracer_set *tracers;        /* NULL: no tracing, no rejection log */
+	struct weir__tracer_set *tracers;        /* NULL: no tracing, no denial log */
 	struct weir__log *log;
 	struct weir__policy_loader *loader;   /* NULL: no policy */
 	struct weir__stores *stores;          /* NULL: the table decides */
@@ -585,8 +585,8 @@ static bool make_tracers(struct server *server)
 		.trace_to = settings->trace_to,
 		.service = settings->service,
 		.trace_one_in = settings->trace_one_in,
-		.rejections = (enum weir__log_rejections)settings->log_rejections,
-		.rejections_limit = settings->log_rejections_limit,
+		.denials = (enum weir__log_denials)settings->log_denials,
+		.denials_limit = settings->log_denials_limit,
 	};
 
 	return weir__tracer_set_new(&options, &server->tracers);
@@ -614,7 +614,7 @@ static int start(struct server *server)
 		return FAILED;
 	}
 	if (server->stats_set && !make_tracers(server)) {
-		fputs("weir serve: no memory or thread for traces and the log of rejections\n", stderr);
+		fputs("weir serve: no memory or thread for traces and the log of denials\n", stderr);
 		return FAILED;
 	}
 	server->listeners.mode = (mode_t)settings->socket_mode;
@@ -696,10 +696,10 @@ static void look_at_table(struct server *server)
 /* Writes the audit line of a change that a signal caused. */
 static void audit(const struct server *server, const char *what, uint64_t process)
 {
-	const struct weir__audit_who nobody = weir__audit_system("signal");
+	const struct weir__audit_who by_itself = weir__audit_system("signal");
 	struct weir__log_line line;
 
-	weir__audit_begin(&line, server->log, &nobody, what);
+	weir__audit_begin(&line, server->log, &by_itself, what);
 	if (process > 0)
 		weir__log_number(&line, "to_process", process);
 	weir__audit_end(&line, server->log, NULL);

@@ -104,7 +104,7 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "http2_idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "10min", PLACE(http2_idle_ns), "TIME",
 	  "Close an HTTP/2 connection, so also one of gRPC, on which nothing was sent for this long; 0 means never.", NULL },
 	{ "http2_age", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "0", PLACE(http2_age_ns), "TIME",
-	  "Ask the client of an HTTP/2 connection to open another one after this long, by GOAWAY, so that load balancers spread "
+	  "Ask the client of an HTTP/2 connection to open a new one after this long, by GOAWAY, so that load balancers spread "
 	  "connections again; 0 means never.", NULL },
 	{ "header_time", WEIR__SETTING_DURATION, 100000000, DAY_NS, "10s", PLACE(header_time_ns), "TIME",
 	  "Refuse a request that is still incomplete this long after its first byte, or, for the first one of an HTTP "
@@ -172,7 +172,7 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "service", WEIR__SETTING_TEXT, 0, 0, "weir", PLACE(service), "NAME",
 	  "The name of the server in metrics and traces: the label service, and service.name.", NULL },
 	{ "observe", WEIR__SETTING_CHOICE, 0, 0, "on", PLACE(observe), "HOW",
-	  "Whether to observe decisions for metrics, traces, the log of rejections, weir top and the page. "
+	  "Whether to observe decisions for metrics, traces, the log of denials, weir top and the page. "
 	  "The table's counters are reported either way.", "on off" },
 	{ "top_keys", WEIR__SETTING_COUNT, 0, 1024, "64", PLACE(top_keys), "N",
 	  "How many keys to count for each limit and worker, to find the top keys: a key with "
@@ -185,11 +185,11 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "so.", NULL },
 	{ "log_format", WEIR__SETTING_CHOICE, 0, 0, "text", PLACE(log_format), "HOW",
 	  "The format of log lines: text, or json, one object each.", "text json" },
-	{ "log_rejections", WEIR__SETTING_CHOICE, 0, 0, "off", PLACE(log_rejections), "HOW",
-	  "Whether to log each rejection: off; hash, with a hash of the key; or key, with the key.",
+	{ "log_denials", WEIR__SETTING_CHOICE, 0, 0, "off", PLACE(log_denials), "HOW",
+	  "Whether to log each denial: off; hash, with a hash of the key; or key, with the key.",
 	  "off hash key" },
-	{ "log_rejections_limit", WEIR__SETTING_TEXT, 0, 0, "100/s", PLACE(log_rejections_limit), "LIMIT",
-	  "How many rejections to log at most, as a limit; the others are counted.", NULL },
+	{ "log_denials_limit", WEIR__SETTING_TEXT, 0, 0, "100/s", PLACE(log_denials_limit), "LIMIT",
+	  "How many denials to log at most, as a limit; the others are counted.", NULL },
 	{ "auth_limit", WEIR__SETTING_TEXT, 0, 0, "1/s burst 60", PLACE(auth_limit), "LIMIT",
 	  "How many wrong passwords and tokens one address may send, as a limit. Beyond it, passwords from that address are not checked.", NULL },
 	{ "users", WEIR__SETTING_USERS, 0, WEIR__USERS_MAX, "", PLACE(users), NULL,
@@ -213,6 +213,8 @@ static const struct {
 } renamed[WEIR__SETTINGS_RENAMED] = {
 	{ "plans", "limits_max" },
 	{ "proxies", "trusted_proxies" },
+	{ "log_rejections", "log_denials" },
+	{ "log_rejections_limit", "log_denials_limit" },
 };
 
 static bool is_name(const char *setting, const char *name, size_t length)
@@ -821,10 +823,9 @@ static void check_observation(struct weir__settings *settings)
 	if (settings->trace_to[0] != '\0' && weir__span_exporter_check(settings->trace_to, &why) != WEIR_OK)
 		weir__settings_error(settings, weir__settings_place(settings, "trace_to"), "trace_to", "\"%s\": %s",
 				     settings->trace_to, why.text);
-	if (weir_limit_parse(settings->log_rejections_limit, strlen(settings->log_rejections_limit), &limit, &why) !=
-	    WEIR_OK)
-		weir__settings_error(settings, weir__settings_place(settings, "log_rejections_limit"),
-				     "log_rejections_limit", "%s", why.text);
+	if (weir_limit_parse(settings->log_denials_limit, strlen(settings->log_denials_limit), &limit, &why) != WEIR_OK)
+		weir__settings_error(settings, weir__settings_place(settings, "log_denials_limit"), "log_denials_limit",
+				     "%s", why.text);
 }
 
 static void check_denials(struct weir__settings *settings)

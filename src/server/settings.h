@@ -20,7 +20,7 @@
 
 enum {
 	WEIR__SETTINGS = 61,
-	WEIR__SETTINGS_RENAMED = 2,
+	WEIR__SETTINGS_RENAMED = 4,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, including its NUL */
 	WEIR__SETTING_ERRORS_MAX = 50,              /* that are reported */
@@ -127,12 +127,12 @@ struct weir__settings {
 		http2_idle_ns, http2_age_ns, envoy_headers, envoy_metadata, header_time_ns, ratelimit_headers,
 		envoy_counts, output, stall_ns, end_delay_ns, drain_ns, arena, inline_share, holds, limits_max,
 		store_budget_ns, on_store_failure, deferred_memory, observe, top_keys, trace_one_in, log_format,
-		log_rejections, socket_mode, overcommit, keep_pid, core_dumps, metrics_open, denial_reveals,
+		log_denials, socket_mode, overcommit, keep_pid, core_dumps, metrics_open, denial_reveals,
 		tls_client_auth;
 	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE], policy[WEIR__SETTING_TEXT_SIZE],
 		policy_copy[WEIR__SETTING_TEXT_SIZE], pid_file[WEIR__SETTING_TEXT_SIZE],
 		service[WEIR__SETTING_TEXT_SIZE], trace_to[WEIR__SETTING_TEXT_SIZE],
-		log_rejections_limit[WEIR__SETTING_TEXT_SIZE], auth_limit[WEIR__SETTING_TEXT_SIZE],
+		log_denials_limit[WEIR__SETTING_TEXT_SIZE], auth_limit[WEIR__SETTING_TEXT_SIZE],
 		denial_body[WEIR__SETTING_TEXT_SIZE], denial_type[WEIR__SETTING_TEXT_SIZE];
 	char store[WEIR__SETTING_TEXT_SIZE], tls_cert[WEIR__SETTING_TEXT_SIZE], tls_key[WEIR__SETTING_TEXT_SIZE],
 		tls_client_ca[WEIR__SETTING_TEXT_SIZE];

@@ -771,8 +771,8 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	worker->context.ready = note_ready;
 	worker->context.worker = worker;
 	worker->context.settings = options->settings;
-	worker->context.hides_keys = options->settings && options->settings->log_rejections == WEIR__REJECTIONS_HASH;
-	worker->context.shows_values = options->settings && options->settings->log_rejections == WEIR__REJECTIONS_KEY;
+	worker->context.hides_keys = options->settings && options->settings->log_denials == WEIR__DENIALS_HASH;
+	worker->context.shows_values = options->settings && options->settings->log_denials == WEIR__DENIALS_KEY;
 	worker->context.key_count_cache = &worker->key_count_cache;
 	weir__worker_take_users(worker);
 	worker->context.auth_limit = options->auth_limit;

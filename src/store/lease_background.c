@@ -21,7 +21,7 @@ enum {
 
 enum { DRAW, GIVE }; /* struct rule.open */
 
-static const weir_ns gather_ns = 2000000;
+static const weir_ns gather_ns = 4000000; /* at most; an eighth of the duration of a short lease */
 static const weir_ns count_nodes_ns = 100000000;
 static const weir_ns first_class_ns = 8000000; /* each class of watches waits twice as long as the one before */
 
@@ -235,9 +235,9 @@ void weir__lease_send(struct lease *lease)
 {
 	struct background *next;
 
-	if (lease->gather_since == 0)
+	if (lease->gather_until == 0)
 		return;
-	lease->gather_since = 0;
+	lease->gather_until = 0;
 	for (struct background *background = lease->backgrounds; background; background = next) {
 		next = background->next;
 		if (background->is_open)
@@ -268,6 +268,7 @@ static bool add_key(struct background *background, const struct weir_claim *clai
 static bool add(struct lease *lease, const struct weir_claim *claim, struct rule *rule, int which, uint64_t units,
 		uint64_t end_us)
 {
+	const weir_ns until = lease->at + weir__min(gather_ns, rule->terms.duration / 8);
 	struct background *background = rule->open[which];
 
 	if (background && (background->salt != rule->salt || background->request.n == CLAIMS_MOST)) {
@@ -290,8 +291,8 @@ static bool add(struct lease *lease, const struct weir_claim *claim, struct rule
 		return false;
 	background->claims[background->request.n] = (struct weir_claim){ claim->limit, NULL, claim->key_length, units };
 	background->ends[background->request.n++] = end_us;
-	if (lease->gather_since == 0)
-		lease->gather_since = lease->at;
+	if (lease->gather_until == 0 || lease->gather_until > until)
+		lease->gather_until = until;
 	return true;
 }
 
@@ -506,12 +507,12 @@ weir_ns weir__lease_due(struct lease *lease, weir_ns now)
 		if (of->first)
 			next = weir__min(next, first_entry(of)->due);
 	}
-	if (lease->gather_since != 0 && lease->at - lease->gather_since >= gather_ns) {
+	if (lease->gather_until != 0 && lease->gather_until <= lease->at) {
 		weir__lease_send(lease);
 		weir__store_flush(lease->options.store);
 	}
-	if (lease->gather_since != 0)
-		next = weir__min(next, lease->gather_since + gather_ns);
+	if (lease->gather_until != 0)
+		next = weir__min(next, lease->gather_until);
 	if (next == WEIR_NEVER)
 		return WEIR_NEVER;
 	return next <= lease->at ? now : weir__add_saturating(now, next - lease->at);

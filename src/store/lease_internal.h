@@ -42,7 +42,7 @@ struct lease {
 	uint32_t n_spare;
 	struct background *backgrounds, *spare_backgrounds; /* open and under way; for reuse */
 	uint32_t n_backgrounds, n_spare_backgrounds;
-	weir_ns gather_since; /* since when something waits to be sent; 0: nothing does */
+	weir_ns gather_until; /* when what was gathered is sent; 0: nothing was */
 	struct watch watches[WATCH_CLASSES];
 	size_t watch_bytes;
 	uint64_t counts[WEIR__LEASE_COUNTS]; /* since they were last added to those of all workers */

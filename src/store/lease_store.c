@@ -124,7 +124,7 @@ static struct weir_verdict mirror_of(const struct lease *lease, const struct wei
 static struct weir_verdict covered(const struct lease *lease, const struct weir_claim *claim, uint64_t hash,
 				   weir_ns now, uint64_t held, weir_ns end)
 {
-	struct weir_verdict verdict = mirror_of(lease, claim, hash, now, 0);
+	struct weir_verdict verdict = weir__table_peek_hashed(lease->options.table, claim->limit, hash, now);
 
 	verdict.remaining = weir__min(verdict.limit, weir__add_saturating(verdict.remaining, held));
 	verdict.granted = claim->cost;
@@ -133,7 +133,7 @@ static struct weir_verdict covered(const struct lease *lease, const struct weir_
 	return verdict;
 }
 
-/* The verdict of a request that the store has just denied to another one like it. */
+/* The verdict of a request that is like one which the store has just denied. */
 static struct weir_verdict denied(const struct lease *lease, const struct weir_claim *claim, uint64_t hash, weir_ns now,
 				  weir_ns end)
 {
@@ -311,7 +311,7 @@ static void put_back(struct lease *lease, const struct weir_claim *claim, const 
 		return;
 	lease->counts[WEIR__LEASE_SPENT] -= taken->units;
 	if (rule && rule->salt != taken->salt)
-		rule = NULL; /* the limit was changed: nobody can use the units */
+		rule = NULL; /* the limit was changed: the units cannot be used */
 	if (rule && put_into_lot(lease, claim, rule, weir__hash(&claim->limit->secret, claim->key, claim->key_length),
 				 taken->units, taken->end))
 		return;

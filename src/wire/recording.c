@@ -107,6 +107,7 @@ static void put_decision(struct writer *writer, const struct weir__recording_dec
 		put(writer, decision->charged_full_at);
 	}
 	put(writer, decision->decided_by);
+	put(writer, decision->cost);
 	put_attributes(writer, decision);
 	put(writer, decision->n);
 	for (uint32_t i = 0; i < decision->n; i++) {
@@ -339,6 +340,7 @@ static void get_decision(struct reader *reader, struct weir__recording_decision 
 		decision->charged_full_at = get(reader);
 	}
 	decision->decided_by = (uint32_t)get_up_to(reader, WEIR__RECORDING_CLAIMS_MAX - 1);
+	decision->cost = get(reader);
 	get_attributes(reader, decision);
 	decision->n = (uint32_t)get_up_to(reader, WEIR__RECORDING_CLAIMS_MAX);
 	for (uint32_t i = 0; i < decision->n && !reader->is_bad; i++) {

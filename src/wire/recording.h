@@ -124,7 +124,7 @@ struct weir__recording_decision {
 	bool is_closed;     /* denied, because the store failed and the limit says `closed` */
 	bool is_partial;    /* a claim of the request has a key that is not sampled */
 	bool is_changing;   /* a limit was changed during the decision */
-	bool is_shadow;     /* limits in shadow: the client's verdict is another one */
+	bool is_shadow;     /* limits in shadow: the client got a different verdict */
 	bool is_denied;     /* UNMATCHED */
 	weir_ns at;         /* now, as the store was told */
 	weir_ns max_delay;  /* DEPART */
@@ -132,7 +132,7 @@ struct weir__recording_decision {
 	uint64_t charged_cost;
 	weir_ns charged_full_at;
 	uint32_t decided_by; /* index of the claim, if they were decided together */
-	uint64_t cost;       /* UNMATCHED */
+	uint64_t cost;       /* of the request, if it has attributes */
 	uint32_t n_attributes, n;
 	struct weir__recording_attribute attributes[WEIR__RECORDING_ATTRIBUTES_MAX];
 	struct weir__recording_claim claims[WEIR__RECORDING_CLAIMS_MAX];

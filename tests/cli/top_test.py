@@ -449,7 +449,7 @@ def few_bytes_and_plain_ones():
 
 def once():
     with serving() as one:
-        until(lambda: "ip=203.0.113." in piped("--at", one.address).stdout, "nobody is denied")
+        until(lambda: "ip=203.0.113." in piped("--at", one.address).stdout, "no client was denied")
         for arguments, changes in (((), {}), (("--once",), {}), (("--once",), {"LANG": "C"})):
             done = piped("--server", one.address, *arguments, **changes)
             assert done.returncode == 0 and not done.stderr and "\033" not in done.stdout, done

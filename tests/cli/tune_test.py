@@ -2,7 +2,7 @@
 """weir tune: proposals that check-config accepts, and clear errors.
 
     tune_test.py WEIR MAKE_ACCESS_LOG"""
-# Covers: src/cli/tune.c, src/cli/tune_log.c, src/cli/tune_report.c, src/cli/tune_size.c, src/cli/tune_wish.c
+# Covers: src/cli/tune.c, src/cli/tune_log.c, src/cli/tune_plot.c, src/cli/tune_report.c, src/cli/tune_size.c, src/cli/tune_wish.c
 
 import json
 import os
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from xml.etree import ElementTree
 
 WEIR, MAKER = os.path.abspath(sys.argv.pop(1)), os.path.abspath(sys.argv.pop(1))
 PATIENCE_S = 60
@@ -171,6 +172,21 @@ class Log(Folder):
             self.assert_good_policy(policy)
             self.assertIn("mode: shadow", policy)
             self.assertIn(policy.split("limit: ")[1].split("\n")[0], out.split("\n")[0])
+
+    def test_the_curve_as_a_picture(self):
+        path = os.path.join(self.folder, "curve.svg")
+        for wish in ("denied_clients <= 1%", "passed <= 6/s", "passed <= 1/s", "p99_wait <= 200ms"):
+            found = self.propose("--wish", wish, "--svg", path)
+            picture = ElementTree.parse(path).getroot()
+            space = "{http://www.w3.org/2000/svg}"
+            circles = picture.findall(f"{space}circle")
+            self.assertEqual([circle.find(f"{space}title").text for circle in circles],
+                             [point["limit"] for point in found["curve"]])
+            self.assertEqual([circle.get("class") != "misses" for circle in circles],
+                             [point["keeps_wish"] for point in found["curve"]])
+            for circle in circles:
+                self.assertTrue(70 <= int(circle.get("cx")) <= 690 and 50 <= int(circle.get("cy")) <= 370)
+            self.assertEqual(picture.find(f"{space}text").text, f"{found['name']}: {found['limit']}")
 
     def test_a_limit_of_a_policy(self):
         policy = self.write("policy.yaml", """\

@@ -133,7 +133,7 @@ def table_is_current(root):
     text = (root / "ARCHITECTURE.md").read_text(encoding="utf-8")
     missing = [folder for folder, (may, _, what) in FOLDERS.items()
                if f"| `src/{folder}` | {', '.join(may.split()) or 'nothing'} | {what} |" not in text]
-    return [f"ARCHITECTURE.md: the row of src/{folder} is not that of FOLDERS: include_rules.py --table prints it"
+    return [f"ARCHITECTURE.md: the row of src/{folder} differs from FOLDERS: include_rules.py --table prints it"
             for folder in missing]
 
 

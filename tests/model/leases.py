@@ -107,7 +107,10 @@ class Key:
             self.charge(now, min(units, max(0, most - limit.settled(now)[1])))
             return
         self.charge(now, units)
-        if self.is_bucket:
+        if isinstance(limit, weir_model.SlidingCounter):
+            most = max(limit.count, COUNTS_MOST // (limit.segments + 1))
+            limit.counted[limit.newest] = min(limit.counted[limit.newest], most)
+        elif self.is_bucket:
             limit.full_at = min(limit.full_at, now + 2 * limit.full_span)
             limit.owed = max(0, limit.full_at - now)
 
@@ -451,6 +454,8 @@ class Servers:
         lot[2] -= units
         if not lot[2]:
             self.held.remove(lot)
+        if not self.check:
+            units += self.one(0, 0, 1, 1 + trace.below(5))
         if trace.random() < 0.9:
             self.ask(name, 'give_back', units, lot[1] // US)
 
@@ -502,7 +507,8 @@ class Servers:
             back = self.one(0, self.duration, trace.below(trace.period))
             at = max(0, trace.now - back) // US
             charged = trace.cost(self.plans[name].burst, trace.last.remaining)
-            self.ask(name, 'undo', trace.cost(self.plans[name].burst, charged), at * US, charged)
+            units = min(COUNT_MOST, trace.cost(self.plans[name].burst, charged))
+            self.ask(name, 'undo', units, at * US, charged)
         else:
             operation = 'take' if u < 0.86 else 'peek' if u < 0.91 else 'upto' if u < 0.97 or self.check else 'refund'
             cost = trace.cost(self.plans[name].burst, trace.last.remaining)

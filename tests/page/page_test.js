@@ -749,7 +749,7 @@ const TESTS = [
 	["keys of inline limits are explained", keysOfRequestsLimitsAreExplained],
 	["requests are told as wholes", requestsAreToldAsWholes],
 	["requests that match no limit are shown", requestsThatMatchNoLimitAreShown],
-	["what is no longer wrong is not red", whatIsNoLongerWrongIsNotRed],
+	["what was mended is not red", whatIsNoLongerWrongIsNotRed],
 	["limits that are left out are found", limitsThatAreLeftOutAreFound],
 	["a token is asked for", aTokenIsAskedFor],
 	["a restart is survived", aRestartIsSurvived],

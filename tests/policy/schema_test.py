@@ -284,7 +284,7 @@ def main(weir, schema_path, examples, number):
     good = sum(not report for report in reports)
     tell("of random ones some are good and some bad", [] if number / 10 < good < number * 9 / 10 else [f"good: {good}"])
     files = sorted(Path(examples).glob("*.yaml"))
-    wrong = [] if files else ["there is no example"]
+    wrong = [] if files else ["no example found"]
     for file in files:  # Weir reads every scalar as text, and so does this loader
         document = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
         wrong += [f"{file.name}: {error.message}" for error in validator.iter_errors(document)]

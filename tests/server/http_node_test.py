@@ -72,7 +72,7 @@ STRICTER = [
     (head().replace(b"\r\n", b"\n"), "bare LF"), (head().replace(b"1.1\r\n", b"1.1\n"), "bare LF"),
     (b"GET /healthz HTTP/1.1\r\nHost: a\r\n\n", "bare LF"), (b"\n" + head(), "bare LF"),
     (head(b"Host: b"), "two hosts"), (head(b": y"), "a header without a name"), (head(b"Expect: 200-ok"), "another expectation"),
-    (put(b"Transfer-Encoding: gzip, chunked", body=b"0\r\n\r\n"), "a coding that nobody undoes"),
+    (put(b"Transfer-Encoding: gzip, chunked", body=b"0\r\n\r\n"), "an unknown transfer coding"),
     (put(CHUNKED, CHUNKED, body=b"0\r\n\r\n"), "chunked twice"),
     (head(CHUNKED, first=b"POST /healthz HTTP/1.0") + b"0\r\n\r\n", "chunks in HTTP/1.0"),
     (put(CHUNKED, body=b"0\r\nX: y\r\n\n"), "bare LF"), (put(CHUNKED, body=b"0\r\nX: y\r\n z\r\n\r\n"), "a trailer of two lines"),

@@ -7,7 +7,7 @@ Clients note when they sent each request and when its reply came. For any two in
 replied to between them are at most `burst + rate x length`, for a window at most its count. ROUNDING is for the two
 clocks that are read. Servers are stopped with SIGSTOP and killed with SIGKILL meanwhile. With SECONDS, the load with
 such faults lasts that long."""
-# Covers: src/store/lease_store.c, src/store/lease_background.c, src/store/lease.c, src/server/stores.c
+# Covers: src/store/lease_store.c, src/store/lease_background.c, src/store/lease.c, src/server/stores.c, src/engine/limit_row.c
 
 import bisect
 import contextlib
@@ -32,7 +32,7 @@ ROUNDING = 1
 POLICY = """
 limits:
   - {name: once, key: [once], limit: 600/1000day fixed_window, consistency: {lease: {stranded: 20%%}}, on_store_failure: closed}
-  - {name: bucket, key: [bucket], limit: 100/s burst 60, consistency: {lease: {stranded: 50%%}}, on_store_failure: closed}
+  - {name: bucket, key: [bucket], limit: 300/s burst 400, consistency: {lease: {stranded: 50%%}}, on_store_failure: closed}
   - {name: window, key: [window], limit: 50/s fixed_window, consistency: {lease: {stranded: 40%%}}, on_store_failure: closed}
   - {name: counter, key: [counter], limit: 50/s sliding_counter, consistency: {lease: {stranded: 40%%}}, on_store_failure: closed}
   - {name: exact, key: [exact], limit: 20/1000day}
@@ -89,13 +89,14 @@ def servers_share_exactly_the_limit():
 def a_server_that_ends_gives_back():
     with redis() as store, servers(store, 2) as ones, Client(ones[1], protocol=3) as other:
         with Client(ones[0], protocol=3) as one:
-            total = check(one, 20, once="k") + check(one, 20, once="k")
-            until(lambda: check(one, 1, once="k") + 1 and info(one, "lease_held") > 0, "it holds some")
-        with Client(ones[0], protocol=3) as one:
-            left = one.ask("WEIR.PEEK", "k", "@once")["remaining"]
+            total = check(one, 20, once="k")
+            while total < 500:
+                total += check(one, 1, once="k")
+                if info(one, "lease_held") > 0:
+                    break
+            assert info(one, "lease_held") > 0
         assert ones[0].end() == 0
-        assert other.ask("WEIR.PEEK", "k", "@once")["remaining"] == left, "it took nothing with it"
-        assert total <= 600
+        assert other.ask("WEIR.PEEK", "k", "@once")["remaining"] == 600 - total, "it took nothing with it"
 
 
 def several_limits_are_all_or_nothing():
@@ -108,13 +109,12 @@ def several_limits_are_all_or_nothing():
 
 
 def held_units_are_spent_while_redis_is_gone():
-    with redis() as store, servers(store, 1, "--store_budget", "50ms") as (one,), Client(one, protocol=3) as client:
+    with redis() as store, servers(store, 1) as (one,), Client(one, protocol=3) as client:
         while info(client, "lease_held") < 20:
             assert check(client, 10, once="k") > 0
         store.tell(signal.SIGSTOP)
         assert check(client, 5, once="k") == 5
         store.tell(signal.SIGCONT)
-        until(lambda: client.info()["store_state"] == "up", "it is back")
 
 
 def a_change_counts_what_was_leased():
@@ -161,6 +161,16 @@ class Load:
         self.thread.join()
 
 
+CHUNK = 2000  # requests that are compared with one another
+
+
+def most_over(requests, rate, burst):
+    """The same for many requests: intervals with up to CHUNK / 2 of them."""
+    requests = sorted(requests)
+    return max((most_in_any_interval(requests[i:i + CHUNK], rate, burst) for i in range(0, max(1, len(requests)), CHUNK // 2)),
+               default=0)
+
+
 def most_in_any_interval(requests, rate, burst):
     """How many more requests than `burst + rate x length` were sent and replied to between two instants, at most."""
     by_reply = sorted(requests, key=lambda request: request[1])
@@ -175,18 +185,25 @@ def most_in_any_interval(requests, rate, burst):
     return worst
 
 
+def allowed_from_leases(one):
+    with Client(one, protocol=3) as client:
+        return info(client, "lease_allowed")
+
+
 def faults(ones, seconds, seed):
-    """Stops and kills servers at random."""
-    rng, end, n = random.Random(seed), time.monotonic() + seconds, {"stopped": 0, "killed": 0}
+    """Stops and kills servers at random. A server that was killed counts as one that shares the limit for a minute, and leases get
+    smaller, so few are killed."""
+    rng, end, n = random.Random(seed), time.monotonic() + seconds, {"stopped": 0, "killed": 0, "from held units": 0}
     while time.monotonic() < end:
         time.sleep(rng.random() * 0.5)
         one = rng.choice(ones)
-        if rng.random() < 0.7:
+        if n["killed"] > 0 and rng.random() < 0.93:
             one.process.send_signal(signal.SIGSTOP)
             time.sleep(rng.random() * 0.6)
             one.process.send_signal(signal.SIGCONT)
             n["stopped"] += 1
         else:
+            n["from held units"] += allowed_from_leases(one)
             one.end(signal.SIGKILL)
             one.start()
             n["killed"] += 1
@@ -203,23 +220,20 @@ def never_over_the_limit_whatever_stops():
         finally:
             for load in loads:
                 load.stop()
-        local = 0
-        for one in ones:
-            with Client(one, protocol=3) as client:
-                local += info(client, "lease_allowed")
+        done["from held units"] += sum(map(allowed_from_leases, ones))
     report = []
     for limit, key in keys:
         requests = [request for load in loads for request in load.allowed[limit, key]]
         if limit == "once":
             over = len(requests) - 600
         elif limit == "bucket":
-            over = most_in_any_interval(requests[-4000:], 100, 60)
+            over = most_over(requests, 300, 400)
         else:  # a sliding counter estimates: two windows together never allow more than two counts and what slides
-            over = most_in_any_interval(requests[-4000:], 50, 100)
-        assert over <= ROUNDING, f"seed {seed}: {limit} {key}: {over:.3f} over, of {len(requests)}"
+            over = most_over(requests, 50, 100)
+        assert requests and over <= ROUNDING, f"seed {seed}: {limit} {key}: {over:.3f} over, of {len(requests)}"
         report.append(f"{limit} {key}: {len(requests)}")
-    assert local > 0, "nothing was leased"
-    return f"seed {seed}, {done}, {local} from held units; {', '.join(report)}"
+    assert done["from held units"] > 0, "nothing was leased"
+    return f"seed {seed}, {done}; {', '.join(report)}"
 
 
 def each_window_has_its_count():

@@ -82,10 +82,10 @@ def ids(prefix):
 
 
 class Traffic:
-    """Connections that send requests until they have sent enough."""
+    """Connections that send this many requests, and then go on until `join`, if they are endless."""
 
-    def __init__(self, server, requests=REQUESTS):
-        self.failures = []
+    def __init__(self, server, requests=REQUESTS, is_endless=False):
+        self.failures, self.is_endless = [], is_endless
         self.threads = [threading.Thread(target=self.send, args=(server, i, requests // CONNECTIONS))
                         for i in range(CONNECTIONS)]
         for thread in self.threads:
@@ -95,12 +95,14 @@ class Traffic:
         try:
             dice, holds = random.Random(number), ids(number)
             with Client(server) as client:
-                for _ in range(0, requests, PIPELINE):
+                while requests > 0 or self.is_endless:
                     client.pipeline([any_request(dice, holds) for _ in range(PIPELINE)])
+                    requests -= PIPELINE
         except Exception as failure:  # noqa: BLE001: the main thread reports it
             self.failures.append(failure)
 
     def join(self):
+        self.is_endless = False
         for thread in self.threads:
             thread.join(TIMEOUT_S)
             assert not thread.is_alive()
@@ -170,12 +172,14 @@ def a_recording_replays_identically():
     with server_with(policy()) as (server, folder, path):
         Traffic(server, REQUESTS // 4).join()  # so that keys have usage when the recording begins
         recording = Recording(server, folder)
-        traffic = Traffic(server)
+        traffic = Traffic(server, is_endless=True)
         until(lambda: recording.size() > 100000, "something is recorded")
         reload_with(server, path, policy(("2000/s burst 50", "1000/s burst 80"), ("1500/s sliding_counter}", "90/s sliding_counter}")))
         with Client(server) as client:
             assert client.ask("WEIR.CHANGE", "logged", "300/s sliding_log") == "OK"
             assert client.ask("WEIR.CHANGE", "first", "100/2s fixed_window align first") == "OK"
+        since = recording.size()
+        until(lambda: recording.size() > since + 100000, "more is recorded")
         traffic.join()
         told = recording.end()
         found = check(recording.path)
@@ -186,6 +190,26 @@ def a_recording_replays_identically():
             bytes_ = file.read()
         assert b"user-" not in bytes_ and b"secret-query" not in bytes_ and b"1000/s burst 80" in bytes_
         a_cut_recording_is_usable(recording.path, bytes_)
+
+
+def another_policy_decides_a_recording():
+    with server_with(policy()) as (server, folder, path):
+        recording = Recording(server, folder, "--keys", "plain")
+        with Client(server) as client:
+            client.pipeline([("WEIR.CHECK", "COST", 2, "user", f"user-{i % 4}", "path", f"/p?q={i}", "method", "GET") for i in range(400)])
+            client.pipeline([("WEIR.CHECK", "WAIT", 1, "user", "waits", "path", "/p") for i in range(5)])
+            client.pipeline([("WEIR.CHECK", "other", "x") for i in range(7)])
+            client.pipeline([("WEIR.TAKE", "k", "@token") for i in range(9)])
+        recording.end()
+        with open(path, "w", encoding="ascii") as file:
+            file.write("limits:\n  - {name: few, key: [user], limit: 10/day}\n  - {name: others, key: [other], limit: 3/day}\n")
+        done = subprocess.run([WEIR, "replay", "--policy", path, "--client", "user", "--json", recording.path], capture_output=True,
+                              text=True, timeout=TIMEOUT_S, check=False)
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        told = json.loads(done.stdout)
+        denied = {limit["name"]: limit["denied"] for limit in told["replay"]["limits"]}
+        assert told["replay"]["requests"] == 412 and denied == {"few": 400 - 4 * 5, "others": 4}, told["replay"]
+        assert told["inputs"][0]["format"] == "recording" and 1 <= told["inputs"][0]["bad_lines"] <= 9, told["inputs"]
 
 
 def a_cut_recording_is_usable(path, bytes_):
@@ -326,7 +350,7 @@ def wrong_usage_is_explained():
             assert done.returncode == 3 and "remove it" in done.stderr, done
 
 
-TESTS = (a_recording_replays_identically, keys_are_kept_if_asked_for_and_queries_never,
+TESTS = (a_recording_replays_identically, another_policy_decides_a_recording, keys_are_kept_if_asked_for_and_queries_never,
          a_sample_has_all_decisions_of_its_keys, evictions_are_marked, a_gap_is_marked_and_the_replay_goes_on,
          decisions_of_redis_and_of_the_fallback_are_marked, bounds_end_a_recording, one_recording_at_a_time,
          wrong_usage_is_explained)

@@ -414,7 +414,7 @@ static const struct {
 	  "FILE:8:1: duplicate key 'keys'; it was first given in line 1\n"
 	  "FILE:1:7: keys: found a list; " KEYS_RIGHT
 	  "FILE:2:1: keyz: found an unknown setting; use listen, http, grpc, metrics_listen, metrics_open, tls_cert, tls_key, tls_client_ca, tls_client_auth, socket_mode, keys, arena, inline_share, shared, file, overcommit, store, store_budget, on_store_failure, deferred_memory, workers, spin, connections, connections_per_address, client_memory, idle, http_idle, http2_idle, http2_age, "
-	  "header_time, ratelimit_headers, trusted_proxies, authorize_headers, denial_reveals, denial_body, denial_type, allowed_hosts, output, stall, end_delay, drain, keep_pid, pid_file, core_dumps, holds, policy, policy_copy, envoy_counts, envoy_headers, envoy_metadata, limits_max, service, observe, top_keys, trace_to, trace_one_in, log_format, log_rejections, log_rejections_limit, auth_limit, users, limits, attributes or unmatched\n"
+	  "header_time, ratelimit_headers, trusted_proxies, authorize_headers, denial_reveals, denial_body, denial_type, allowed_hosts, output, stall, end_delay, drain, keep_pid, pid_file, core_dumps, holds, policy, policy_copy, envoy_counts, envoy_headers, envoy_metadata, limits_max, service, observe, top_keys, trace_to, trace_one_in, log_format, log_denials, log_denials_limit, auth_limit, users, limits, attributes or unmatched\n"
 	  "FILE:3:7: idle: \"5m\": use a duration from 0 to 365day, written as 30s, 5min or 1hour\n"
 	  "FILE:5:3: listen: \"x\": " WHERE_RIGHT "FILE:7:2: listen: found nothing; " WHERE_RIGHT
 	  "FILE:9:8: arena: found a map; use bytes from 0 to 1TiB, written as 65536, 64KiB or 4MiB\n" },

@@ -111,7 +111,7 @@ static void give_back(struct fixture *fixture, struct lent *key, uint64_t units,
 			key->left += verdict->granted;
 			break;
 		}
-	CHECK(verdict->granted == units || end_us <= store_us(fixture)); /* nobody gives back what was not lent */
+	CHECK(verdict->granted == units || end_us <= store_us(fixture)); /* servers give back only what was lent */
 	verdict->remaining = key->left;
 }
 

@@ -69,6 +69,7 @@ static void fill_decision(struct weir__recording_decision *decision)
 {
 	*decision = (struct weir__recording_decision){
 		.at = any_size(),
+		.cost = any_size(),
 		.operation = (enum weir__recording_operation)below(WEIR__RECORDING_OPERATIONS),
 		.source = (enum weir__recording_source)below(WEIR__RECORDING_SOURCES),
 		.is_each = any() & 1,
@@ -123,9 +124,10 @@ static bool is_decision(const struct weir__recording_decision *a, const struct w
 	bool is = a->operation == b->operation && a->source == b->source && a->is_each == b->is_each &&
 		  a->is_uncertain == b->is_uncertain && a->is_closed == b->is_closed &&
 		  a->is_partial == b->is_partial && a->is_changing == b->is_changing && a->is_shadow == b->is_shadow &&
-		  a->at == b->at && a->max_delay == b->max_delay && a->charged_at == b->charged_at &&
-		  a->charged_cost == b->charged_cost && a->charged_full_at == b->charged_full_at &&
-		  a->decided_by == b->decided_by && a->n_attributes == b->n_attributes && a->n == b->n;
+		  a->at == b->at && a->cost == b->cost && a->max_delay == b->max_delay &&
+		  a->charged_at == b->charged_at && a->charged_cost == b->charged_cost &&
+		  a->charged_full_at == b->charged_full_at && a->decided_by == b->decided_by &&
+		  a->n_attributes == b->n_attributes && a->n == b->n;
 
 	for (uint32_t i = 0; is && i < a->n_attributes; i++)
 		is = is_text(a->attributes[i].name, b->attributes[i].name) &&

@@ -28,7 +28,7 @@ struct of_connection {
 	struct weir__connection *connection;
 	int32_t late; /* the stream that the deadline of the connection is for; 0: none */
 	uint64_t sent;
-	weir_ns old_at; /* when the connection asks its client to open another one; 0: never */
+	weir_ns old_at;  /* when the connection asks its client to open a new one; 0: never */
 	bool is_leaving; /* it has asked: the next tick is the end for new streams */
 };
 

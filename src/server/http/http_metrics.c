@@ -262,7 +262,7 @@ static void add_log(struct weir__http_call *call, struct weir__metrics *metrics)
 		weir__tracer_set_info(call->context->tracers, &info);
 		weir__metrics_one(metrics, WEIR__METRIC_SPANS_SENT, info.spans_sent);
 		weir__metrics_one(metrics, WEIR__METRIC_SPANS_DROPPED, info.spans_dropped);
-		weir__metrics_one(metrics, WEIR__METRIC_REJECTIONS_LEFT_OUT, info.rejections_left_out);
+		weir__metrics_one(metrics, WEIR__METRIC_DENIALS_LEFT_OUT, info.denials_left_out);
 	}
 	if (call->context->log)
 		weir__metrics_one(metrics, WEIR__METRIC_LOG_LEFT_OUT, weir__log_left_out(call->context->log));

@@ -158,9 +158,8 @@ static int describe_observing(const struct weir__context *context, char *text, s
 	weir__tracer_set_info(context->tracers, &info);
 	return snprintf(text, size,
 			"# Observing\r\nspans_sent:%" PRIu64 "\r\nspans_dropped:%" PRIu64
-			"\r\nrejections_left_out:%" PRIu64 "\r\nlog_lines_left_out:%" PRIu64 "\r\n",
-			info.spans_sent, info.spans_dropped, info.rejections_left_out,
-			weir__log_left_out(context->log));
+			"\r\ndenials_left_out:%" PRIu64 "\r\nlog_lines_left_out:%" PRIu64 "\r\n",
+			info.spans_sent, info.spans_dropped, info.denials_left_out, weir__log_left_out(context->log));
 }
 
 static const struct section {

@@ -62,7 +62,7 @@ function general.undo(operation, place, n, i, charge)
 	local state = state_for(i, plan)
 	local is_departure = operation == CANCEL and state.plan.kind == BUCKET and state.plan.option
 	return with_limit(plan, state, answer(UNDO,
-		state.plan.functions.step(state.plan, state, is_departure and CANCEL or UNDO, min(n, charge.cost), charge)))
+		state.plan.functions.step(state.plan, state, is_departure and CANCEL or UNDO, min(n, charge.cost, COUNT_MOST), charge)))
 end
 
 function general.lease(operation, place, units, i, first, second)
