@@ -46,7 +46,8 @@ static void comparisons_are_joined(void)
 	struct weir__fail_if fail_if = { 0 };
 	struct weir_message why;
 
-	CHECK_EQ(weir__fail_if_add(&fail_if, "denied > 1% or  longest_wait[per-ip] > 10s or evicted>0 ", &why), WEIR_OK);
+	CHECK_EQ(weir__fail_if_add(&fail_if, "denied > 1% or  longest_wait[per-ip] > 10s or evicted>0 ", &why),
+		 WEIR_OK);
 	CHECK_EQ(weir__fail_if_add(&fail_if, "newly_denied > 5", &why), WEIR_OK);
 	CHECK_EQ(fail_if.n, 4);
 	CHECK(weir__slice_is(fail_if.of[1].limit, "per-ip"));
@@ -74,7 +75,8 @@ static void what_is_wrong_is_named(void)
 		{ "denied > 1 or ", "expected a metric, as in denied_clients > 0.1%", 14 },
 		{ "longest_wait > 10", "\"longest_wait\" is a duration: use a unit, as in 10s, 200ms or 5min", 17 },
 		{ "longest_wait > 900000000000day", "the duration is longer than 500 years", 27 },
-		{ "requests > 5%", "a percentage needs a part of something, and there is none for \"requests\"; use a number", 12 },
+		{ "requests > 5%",
+		  "a percentage needs a part of something, and there is none for \"requests\"; use a number", 12 },
 		{ "denied[x > 5", "expected ] behind the name of the limit", 6 },
 		{ "clients[x] > 5", "single limits do not have the metric \"clients\"; leave out the brackets", 7 },
 	};
@@ -100,4 +102,5 @@ static void their_number_is_limited(void)
 	CHECK_EQ(fail_if.n, WEIR__FAIL_MAX);
 }
 
-TESTS(TEST(comparisons_are_exact), TEST(comparisons_are_joined), TEST(what_is_wrong_is_named), TEST(their_number_is_limited))
+TESTS(TEST(comparisons_are_exact), TEST(comparisons_are_joined), TEST(what_is_wrong_is_named),
+      TEST(their_number_is_limited))

@@ -53,8 +53,9 @@ static const char *parse_with(const struct weir__log_options *options, const cha
 					  parsed->bytes);
 		for (size_t i = 0; i < WANTED; i++)
 			if (parsed->values[i].at)
-				length += (size_t)snprintf(text + length, sizeof(text) - length, " %s=%.*s", wanted_names[i],
-							   (int)parsed->values[i].n, parsed->values[i].at);
+				length += (size_t)snprintf(text + length, sizeof(text) - length, " %s=%.*s",
+							   wanted_names[i], (int)parsed->values[i].n,
+							   parsed->values[i].at);
 	}
 	weir__log_format_free(format);
 	free(parsed);
@@ -71,14 +72,17 @@ static const char *parse(const char *name, const char *line)
 
 static void combined(void)
 {
-	CHECK_TEXT(parse("combined", "10.0.0.1 - ann [18/Nov/2026:19:50:33 +0000] \"GET /a/b?c=d HTTP/1.1\" 200 12 \"-\" "
-				     "\"curl/8\""),
+	CHECK_TEXT(parse("combined",
+			 "10.0.0.1 - ann [18/Nov/2026:19:50:33 +0000] \"GET /a/b?c=d HTTP/1.1\" 200 12 \"-\" "
+			 "\"curl/8\""),
 		   "1795031433000000000 0 200 12 ip=10.0.0.1 method=GET path=/a/b user=ann user_agent=curl/8");
-	CHECK_TEXT(parse("combined", "::1 - - [18/Nov/2026:19:50:33 +0000] \"GET http://h/p?q HTTP/1.1\" 200 - \"-\" \"-\" 0.1"),
+	CHECK_TEXT(parse("combined",
+			 "::1 - - [18/Nov/2026:19:50:33 +0000] \"GET http://h/p?q HTTP/1.1\" 200 - \"-\" \"-\" 0.1"),
 		   "1795031433000000000 0 200 0 ip=::1 method=GET path=/p");
 	/* nginx escapes what is not printable, Apache quotes. */
-	CHECK_TEXT(parse("combined", "1.1.1.1 - - [18/Nov/2026:19:50:33 +0000] \"GET /\\x22\\xC3\\xA4 HTTP/1.1\" 200 1 \"-\" "
-				     "\"a \\\"b\\\" \\\\\""),
+	CHECK_TEXT(parse("combined",
+			 "1.1.1.1 - - [18/Nov/2026:19:50:33 +0000] \"GET /\\x22\\xC3\\xA4 HTTP/1.1\" 200 1 \"-\" "
+			 "\"a \\\"b\\\" \\\\\""),
 		   "1795031433000000000 0 200 1 ip=1.1.1.1 method=GET path=/\"\xc3\xa4 user_agent=a \"b\" \\");
 	/* What does not look like a request has no method and no path. */
 	CHECK_TEXT(parse("combined", "1.1.1.1 - - [18/Nov/2026:19:50:33 +0000] \"\\x16\\x03\" 400 1 \"-\" \"-\""),
@@ -107,47 +111,58 @@ static void format_strings(void)
 	CHECK_TEXT(parse("$http_x_api_key|${remote_addr}|$msec|$request_time|$request_method $uri",
 			 "secret|10.0.0.1|1795031433.250|0.125|POST /x"),
 		   "1795031433250000000 125000000 0 0 ip=10.0.0.1 method=POST path=/x x_api_key=secret");
-	CHECK_TEXT(parse("%v:%p %h %l %u %t \\\"%r\\\" %>s %O \\\"%{Referer}i\\\" \\\"%{X-Api-Key}i\\\" %D",
-			 "example.org:443 1.2.3.4 - bob [18/Nov/2026:19:50:33 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"k\" 1500"),
-		   "start 1795031433000000000 1500000 200 5 ip=1.2.3.4 method=GET path=/ user=bob host=example.org x_api_key=k");
+	CHECK_TEXT(
+		parse("%v:%p %h %l %u %t \\\"%r\\\" %>s %O \\\"%{Referer}i\\\" \\\"%{X-Api-Key}i\\\" %D",
+		      "example.org:443 1.2.3.4 - bob [18/Nov/2026:19:50:33 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"k\" 1500"),
+		"start 1795031433000000000 1500000 200 5 ip=1.2.3.4 method=GET path=/ user=bob host=example.org x_api_key=k");
 	CHECK_TEXT(parse("%h %{msec}t %400,501{User-agent}i", "1.2.3.4 1795031433007 ua"),
 		   "start 1795031433007000000 0 0 0 ip=1.2.3.4 user_agent=ua");
 	CHECK_TEXT(parse("$remote_addr$time_local", ""),
 		   "format: format: \"$time_local\": a variable directly behind another; put a character between them");
-	CHECK_TEXT(parse("$remote_addr $status", ""),
-		   "format: format: \"$time_local\" or another time is missing: without it nothing is known of when requests came");
+	CHECK_TEXT(
+		parse("$remote_addr $status", ""),
+		"format: format: \"$time_local\" or another time is missing: without it nothing is known of when requests came");
 	CHECK_TEXT(parse("$remote_addr $", ""), "format: format: \"$\": not a variable");
 	CHECK_TEXT(parse("%h %", ""), "format: format: \"%\": not a variable");
-	CHECK_TEXT(parse("combind", ""), "format: unknown format \"combind\"; did you mean combined? Use one of vhost_combined, combined, "
-					 "apache, common, caddy, traefik, envoy, json, csv, or a log_format of nginx or "
-					 "a LogFormat of Apache");
+	CHECK_TEXT(parse("combind", ""),
+		   "format: unknown format \"combind\"; did you mean combined? Use one of vhost_combined, combined, "
+		   "apache, common, caddy, traefik, envoy, json, csv, or a log_format of nginx or "
+		   "a LogFormat of Apache");
 }
 
 static void json(void)
 {
-	CHECK_TEXT(parse("caddy", "{\"level\":\"info\",\"ts\":1795031433.5,\"request\":{\"remote_ip\":\"10.0.0.1\",\"client_ip\":"
-				  "\"10.0.0.2\",\"method\":\"GET\",\"host\":\"h\",\"uri\":\"/x?y\",\"headers\":{\"User-Agent\":[\"a\","
-				  "\"b\"],\"X-Api-Key\":[\"k\"]}},\"user_id\":\"\",\"duration\":0.25,\"size\":7,\"status\":200}"),
-		   "1795031433500000000 250000000 200 7 ip=10.0.0.2 method=GET path=/x host=h user_agent=a x_api_key=k");
-	CHECK_TEXT(parse("traefik", "{\"ClientAddr\":\"10.0.0.1:99\",\"ClientHost\":\"10.0.0.1\",\"DownstreamStatus\":200,"
-				    "\"DownstreamContentSize\":3,\"Duration\":1500,\"RequestMethod\":\"GET\",\"RequestPath\":\"/\","
-				    "\"StartLocal\":\"2026-11-18T20:50:33+01:00\",\"StartUTC\":\"2026-11-18T19:50:33.000000001Z\"}"),
-		   "start 1795031433000000001 1500 200 3 ip=10.0.0.1 method=GET path=/");
-	CHECK_TEXT(parse("envoy", "{\"start_time\":\"2026-11-18T19:50:33.250Z\",\"duration\":12,\"response_code\":429,\"path\":"
-				  "\"/a\",\"x-envoy-original-path\":\"/b\",\"method\":\"PUT\",\"authority\":\"h\","
-				  "\"downstream_remote_address\":\"[::1]:55\",\"user_agent\":null,\"bytes_sent\":1}"),
+	CHECK_TEXT(
+		parse("caddy",
+		      "{\"level\":\"info\",\"ts\":1795031433.5,\"request\":{\"remote_ip\":\"10.0.0.1\",\"client_ip\":"
+		      "\"10.0.0.2\",\"method\":\"GET\",\"host\":\"h\",\"uri\":\"/x?y\",\"headers\":{\"User-Agent\":[\"a\","
+		      "\"b\"],\"X-Api-Key\":[\"k\"]}},\"user_id\":\"\",\"duration\":0.25,\"size\":7,\"status\":200}"),
+		"1795031433500000000 250000000 200 7 ip=10.0.0.2 method=GET path=/x host=h user_agent=a x_api_key=k");
+	CHECK_TEXT(
+		parse("traefik",
+		      "{\"ClientAddr\":\"10.0.0.1:99\",\"ClientHost\":\"10.0.0.1\",\"DownstreamStatus\":200,"
+		      "\"DownstreamContentSize\":3,\"Duration\":1500,\"RequestMethod\":\"GET\",\"RequestPath\":\"/\","
+		      "\"StartLocal\":\"2026-11-18T20:50:33+01:00\",\"StartUTC\":\"2026-11-18T19:50:33.000000001Z\"}"),
+		"start 1795031433000000001 1500 200 3 ip=10.0.0.1 method=GET path=/");
+	CHECK_TEXT(parse("envoy",
+			 "{\"start_time\":\"2026-11-18T19:50:33.250Z\",\"duration\":12,\"response_code\":429,\"path\":"
+			 "\"/a\",\"x-envoy-original-path\":\"/b\",\"method\":\"PUT\",\"authority\":\"h\","
+			 "\"downstream_remote_address\":\"[::1]:55\",\"user_agent\":null,\"bytes_sent\":1}"),
 		   "start 1795031433250000000 12000000 429 1 ip=::1 method=PUT path=/b host=h");
-	CHECK_TEXT(parse("json", " { \"time_iso8601\" : \"2026-11-18T19:50:33+00:00\" , \"remote_addr\" : \"1.1.1.1\", "
-				 "\"request\": \"GET /\\u00e4\\ud83d\\ude00\\ud800\\/ HTTP/1.1\", \"a\": [1, {\"b\": []}, \"]\"], \"c\": {} } "),
-		   "1795031433000000000 0 0 0 ip=1.1.1.1 method=GET path=/\xc3\xa4\xf0\x9f\x98\x80\xef\xbf\xbd/");
+	CHECK_TEXT(
+		parse("json",
+		      " { \"time_iso8601\" : \"2026-11-18T19:50:33+00:00\" , \"remote_addr\" : \"1.1.1.1\", "
+		      "\"request\": \"GET /\\u00e4\\ud83d\\ude00\\ud800\\/ HTTP/1.1\", \"a\": [1, {\"b\": []}, \"]\"], \"c\": {} } "),
+		"1795031433000000000 0 0 0 ip=1.1.1.1 method=GET path=/\xc3\xa4\xf0\x9f\x98\x80\xef\xbf\xbd/");
 }
 
 static void bad_json_lines_are_refused(void)
 {
-	static const char *const wrong[] = { "{",		    "}",	       "{\"a\"",      "{\"a\":",      "{\"a\":1",
-					     "{\"a\":1,}",	    "{\"a\" 1}",       "[1]",	      "{\"a\":\"",    "{\"a\":\"\\\"}",
-					     "{\"a\":[1,2}",	    "{\"a\":[1 2]}",   "{\"a\":{]}",  "{a:1}",	      "",
-					     "{\"a\":,\"b\":1}",    "{\"a\":1 \"b\":2}" };
+	static const char *const wrong[] = {
+		"{",          "}",     "{\"a\"",    "{\"a\":",          "{\"a\":1",         "{\"a\":1,}",
+		"{\"a\" 1}",  "[1]",   "{\"a\":\"", "{\"a\":\"\\\"}",   "{\"a\":[1,2}",     "{\"a\":[1 2]}",
+		"{\"a\":{]}", "{a:1}", "",          "{\"a\":,\"b\":1}", "{\"a\":1 \"b\":2}"
+	};
 	char deep[200];
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
@@ -169,12 +184,15 @@ static void json_lines_may_differ(void)
 	struct weir_message why;
 
 	CHECK_EQ(weir__log_format_new(&options, "json", weir__slice_of(""), &format, &why), WEIR_OK);
-	CHECK(weir__log_format_parse(format, weir__slice_of("{\"time\":5,\"a\":{\"ip\":\"9.9.9.9\"},\"ip\":\"1.1.1.1\"}"), line) == NULL);
+	CHECK(weir__log_format_parse(format,
+				     weir__slice_of("{\"time\":5,\"a\":{\"ip\":\"9.9.9.9\"},\"ip\":\"1.1.1.1\"}"),
+				     line) == NULL);
 	CHECK(weir__slice_is(line->values[0], "1.1.1.1"));
 	CHECK(weir__log_format_parse(format, weir__slice_of("{\"ip\":\"2.2.2.2\",\"time\":6}"), line) == NULL);
 	CHECK(weir__slice_is(line->values[0], "2.2.2.2"));
 	CHECK_EQ(line->stamp.at, 6 * S);
-	CHECK(weir__log_format_parse(format, weir__slice_of("{\"time\":7,\"ip\":{\"ip\":\"9.9.9.9\"},\"x\":1}"), line) == NULL);
+	CHECK(weir__log_format_parse(format, weir__slice_of("{\"time\":7,\"ip\":{\"ip\":\"9.9.9.9\"},\"x\":1}"),
+				     line) == NULL);
 	CHECK(line->values[0].at == NULL);
 	weir__log_format_free(format);
 	free(line);
@@ -194,17 +212,20 @@ static void csv(void)
 					      { weir__slice_of("duration_ms"), weir__slice_of("took") },
 					      { weir__slice_of("x_api_key"), weir__slice_of("from") } };
 
-	CHECK_TEXT(parse_csv("time,ip,method,path,status", "2026-11-18T19:50:33.5Z,1.1.1.1,GET,\"/a,\"\"b\"\"\",200", NULL, 0),
+	CHECK_TEXT(parse_csv("time,ip,method,path,status", "2026-11-18T19:50:33.5Z,1.1.1.1,GET,\"/a,\"\"b\"\"\",200",
+			     NULL, 0),
 		   "1795031433500000000 0 200 0 ip=1.1.1.1 method=GET path=/a,\"b\"");
 	CHECK_TEXT(parse_csv("\xef\xbb\xbfwhen;from;took;path", "1795031433;1.1.1.1;250;/", maps, 4),
 		   "1795031433000000000 250000000 0 0 ip=1.1.1.1 path=/ x_api_key=1.1.1.1");
 	CHECK_TEXT(parse_csv("time\tip", "1795031433\t1.1.1.1", NULL, 0), "1795031433000000000 0 0 0 ip=1.1.1.1");
 	CHECK_TEXT(parse_csv("time,ip,user", "1795031433,,", NULL, 0), "1795031433000000000 0 0 0");
 	CHECK_TEXT(parse_csv("time,ip", "1795031433", NULL, 0), "it does not have as many columns as the header");
-	CHECK_TEXT(parse_csv("time,ip", "1795031433,1.1.1.1,x", NULL, 0), "it does not have as many columns as the header");
+	CHECK_TEXT(parse_csv("time,ip", "1795031433,1.1.1.1,x", NULL, 0),
+		   "it does not have as many columns as the header");
 	CHECK_TEXT(parse_csv("time,ip", "1795031433,\"1.1.1.1", NULL, 0), "it has a quote that does not end");
 	CHECK_TEXT(parse_csv("time,ip", "1795031433,\"1.1.1.1\"x", NULL, 0), "it has a quote that does not end");
-	CHECK_TEXT(parse_csv("a,b", "", NULL, 0), "format: csv: no column of the header is a time; use --map time=COLUMN");
+	CHECK_TEXT(parse_csv("a,b", "", NULL, 0),
+		   "format: csv: no column of the header is a time; use --map time=COLUMN");
 	CHECK_TEXT(parse_csv("", "", NULL, 0), "format: csv: no column of the header is a time; use --map time=COLUMN");
 }
 
@@ -215,8 +236,9 @@ static void maps_replace_fields(void)
 					      { weir__slice_of("start"), weir__slice_of("began") },
 					      { weir__slice_of("path"), weir__slice_of("a.b") } };
 	const struct weir__log_options options = options_with(maps, 3);
-	const char *const line = "{\"remote_addr\":\"1.1.1.1\",\"http_x_forwarded_for\":\"2.2.2.2\",\"time\":3,\"began\":2,"
-				 "\"path\":\"/no\",\"a\":{\"b\":\"/yes?x\"}}";
+	const char *const line =
+		"{\"remote_addr\":\"1.1.1.1\",\"http_x_forwarded_for\":\"2.2.2.2\",\"time\":3,\"began\":2,"
+		"\"path\":\"/no\",\"a\":{\"b\":\"/yes?x\"}}";
 
 	CHECK_TEXT(parse_with(&options, "json", "", line, strlen(line)), "start 2000000000 0 0 0 ip=2.2.2.2 path=/yes");
 }
@@ -231,10 +253,13 @@ static const char *detect(const char *bytes)
 
 static void formats_are_detected(void)
 {
-	CHECK_TEXT(detect("1.1.1.1 - - [18/Nov/2026:19:50:33 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\"\n"), "combined");
-	CHECK_TEXT(detect("garbage\n\n1.1.1.1 - - [18/Nov/2026:19:50:33 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\" 0.5"),
+	CHECK_TEXT(detect("1.1.1.1 - - [18/Nov/2026:19:50:33 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\"\n"),
 		   "combined");
-	CHECK_TEXT(detect("1.1.1.1 id - [18/Nov/2026:19:50:33 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\"\r\n"), "apache");
+	CHECK_TEXT(
+		detect("garbage\n\n1.1.1.1 - - [18/Nov/2026:19:50:33 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\" 0.5"),
+		"combined");
+	CHECK_TEXT(detect("1.1.1.1 id - [18/Nov/2026:19:50:33 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\"\r\n"),
+		   "apache");
 	CHECK_TEXT(detect("h:80 1.1.1.1 - - [18/Nov/2026:19:50:33 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\"\n"),
 		   "vhost_combined");
 	CHECK_TEXT(detect("1.1.1.1 - - [18/Nov/2026:19:50:33 +0000] \"GET / HTTP/1.1\" 200 1\n"), "common");
@@ -254,8 +279,10 @@ static void cut_and_changed_lines_are_safe(void)
 	static const struct {
 		const char *name, *header, *line;
 	} rows[] = {
-		{ "combined", "", "1.1.1.1 - a [18/Nov/2026:19:50:33 +0000] \"GET /\\x22?q HTTP/1.1\" 200 1 \"\\\"r\" \"u\"" },
-		{ "caddy", "", "{\"ts\":1.5e3,\"request\":{\"uri\":\"/\\u00e4\\ud83d\\ude00\",\"headers\":{\"X\":[\"a\"]}},\"status\":200}" },
+		{ "combined", "",
+		  "1.1.1.1 - a [18/Nov/2026:19:50:33 +0000] \"GET /\\x22?q HTTP/1.1\" 200 1 \"\\\"r\" \"u\"" },
+		{ "caddy", "",
+		  "{\"ts\":1.5e3,\"request\":{\"uri\":\"/\\u00e4\\ud83d\\ude00\",\"headers\":{\"X\":[\"a\"]}},\"status\":200}" },
 		{ "csv", "time,ip,path", "1795031433,\"1.1.1.1\",\"/\"\"\"" },
 	};
 	const struct weir__log_options options = options_with(NULL, 0);
@@ -276,6 +303,6 @@ static void cut_and_changed_lines_are_safe(void)
 	}
 }
 
-TESTS(TEST(combined), TEST(bad_text_lines_are_refused), TEST(format_strings), TEST(json), TEST(bad_json_lines_are_refused),
-      TEST(json_lines_may_differ), TEST(csv), TEST(maps_replace_fields), TEST(formats_are_detected),
-      TEST(cut_and_changed_lines_are_safe))
+TESTS(TEST(combined), TEST(bad_text_lines_are_refused), TEST(format_strings), TEST(json),
+      TEST(bad_json_lines_are_refused), TEST(json_lines_may_differ), TEST(csv), TEST(maps_replace_fields),
+      TEST(formats_are_detected), TEST(cut_and_changed_lines_are_safe))

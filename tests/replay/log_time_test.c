@@ -52,13 +52,35 @@ static void every_form_is_read(void)
 static void what_is_no_time_is_refused(void)
 {
 	static const char *const wrong[] = {
-		"", "-", "x", "[]", "18/Nov/2026", "18/Nov/2026:19:50", "31/Apr/2026:00:00:00 +0000",
-		"29/Feb/2025:00:00:00 +0000", "29/Feb/2100:00:00:00 +0000", "00/Jan/2026:00:00:00 +0000",
-		"18/Nvo/2026:19:50:33 +0000", "18/Nov/2026:24:00:00 +0000", "18/Nov/2026:19:60:33 +0000",
-		"18/Nov/2026:19:50:61 +0000", "18/Nov/2026:19:50:33 +1", "18/Nov/2026:19:50:33 +9900",
-		"18/Nov/2026:19:50:33 +0000x", "31/Dec/1969:23:59:59 +0000", "01/Jan/1970:00:00:00 +0100",
-		"2262-04-11T23:47:16Z", "9999-01-01T00:00:00Z", "2026-13-01T00:00:00Z", "2026-11-18T19:50:33.Z",
-		"2026-11-18", "-1", "1e400", "99999999999999999999999999", "1795031433x", "18/",
+		"",
+		"-",
+		"x",
+		"[]",
+		"18/Nov/2026",
+		"18/Nov/2026:19:50",
+		"31/Apr/2026:00:00:00 +0000",
+		"29/Feb/2025:00:00:00 +0000",
+		"29/Feb/2100:00:00:00 +0000",
+		"00/Jan/2026:00:00:00 +0000",
+		"18/Nvo/2026:19:50:33 +0000",
+		"18/Nov/2026:24:00:00 +0000",
+		"18/Nov/2026:19:60:33 +0000",
+		"18/Nov/2026:19:50:61 +0000",
+		"18/Nov/2026:19:50:33 +1",
+		"18/Nov/2026:19:50:33 +9900",
+		"18/Nov/2026:19:50:33 +0000x",
+		"31/Dec/1969:23:59:59 +0000",
+		"01/Jan/1970:00:00:00 +0100",
+		"2262-04-11T23:47:16Z",
+		"9999-01-01T00:00:00Z",
+		"2026-13-01T00:00:00Z",
+		"2026-11-18T19:50:33.Z",
+		"2026-11-18",
+		"-1",
+		"1e400",
+		"99999999999999999999999999",
+		"1795031433x",
+		"18/",
 	};
 	struct weir__log_time time;
 
@@ -91,11 +113,12 @@ static void days_follow_each_other(void)
 		for (int month = 0; month < 12; month++) {
 			const bool is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
 
-			for (int day = 1; day <= lengths[month] + (month == 1 && is_leap); day++, expected += 86400 * S) {
+			for (int day = 1; day <= lengths[month] + (month == 1 && is_leap);
+			     day++, expected += 86400 * S) {
 				struct weir__log_time time = { 0 };
 				char text[64];
-				const int n = snprintf(text, sizeof(text), "%02d/%s/%d:00:00:00 +0000", day, names[month],
-						       year);
+				const int n = snprintf(text, sizeof(text), "%02d/%s/%d:00:00:00 +0000", day,
+						       names[month], year);
 
 				CHECK(weir__log_time_read(text, (size_t)n, 0, &time));
 				if (time.at != expected) {
@@ -123,7 +146,8 @@ static void decimals_are_exact(void)
 		{ "18446744073709551615", 1, UINT64_MAX },
 		{ "1E+2", 1, 100 },
 	};
-	static const char *const wrong[] = { "", ".", "-1", "1x", "e5", "1e", "0x10", "18446744073709551616", "1e30", "nan" };
+	static const char *const wrong[] = { "",     ".",  "-1", "1x", "e5", "1e", "0x10", "18446744073709551616",
+					     "1e30", "nan" };
 	uint64_t value;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
