@@ -42,8 +42,8 @@ int main(int argc, char **argv)
 	while (weir__log_reader_next(reader, 64, &records) > 0)
 		;
 	weir__log_reader_totals(reader, &totals);
-	printf("{\"ns\": %" PRIu64 ", \"lines\": %" PRIu64 ", \"bad\": %" PRIu64 "}\n", now_ns() - began, totals.records,
-	       totals.bad);
+	printf("{\"ns\": %" PRIu64 ", \"lines\": %" PRIu64 ", \"bad\": %" PRIu64 "}\n", now_ns() - began,
+	       totals.records, totals.bad);
 	weir__log_reader_free(reader);
 	return 0;
 }

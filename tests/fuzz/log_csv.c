@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	if (length > 0)
 		memcpy(header, data, length);
-	if (weir__log_format_new(log_options(), "csv", (struct weir__slice){ header, length }, &format, &why) == WEIR_OK) {
+	if (weir__log_format_new(log_options(), "csv", (struct weir__slice){ header, length }, &format, &why) ==
+	    WEIR_OK) {
 		if (end)
 			log_parse(format, end + 1, size - length - 1);
 		weir__log_format_free(format);
