@@ -28,9 +28,11 @@ static void check_request(struct weir__h2_stream *stream)
 	end = begin + stream->length;
 	require(reader.n <= WEIR__HTTP_HEADERS_MAX, "too many headers");
 	for (uint32_t i = 0; i < reader.n; i++)
-		require(begin + reader.headers[i].value.at + reader.headers[i].value.length <= end, "a header is outside");
+		require(begin + reader.headers[i].value.at + reader.headers[i].value.length <= end,
+			"a header is outside");
 	require(request.path.bytes >= begin && request.path.bytes + request.path.length <= end, "the path is outside");
-	require(request.query.bytes >= begin && request.query.bytes + request.query.length <= end, "the query is outside");
+	require(request.query.bytes >= begin && request.query.bytes + request.query.length <= end,
+		"the query is outside");
 	require(request.body.bytes >= begin && request.body.bytes + request.body.length == end, "the body is outside");
 	require(request.body.length <= WEIR__HTTP_BODY_MAX, "the body is too long");
 }

@@ -1,8 +1,8 @@
 /* rls.c: any bytes as a gRPC message with a RateLimitRequest. What is read lies in the message and within the bounds, and
  * writing it as metadata does not go beyond its room. */
+#include "wire/rls.h"
 #include "require.h"
 #include "wire/grpc.h"
-#include "wire/rls.h"
 
 static struct weir__rls_request request;
 static uint8_t written[1 << 16];
@@ -27,16 +27,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (weir__rls_read(data, size, &request) != NULL)
 		return 0;
 	require(request.n <= WEIR_DESCRIPTORS_MAX && request.n_entries <= WEIR__RLS_ENTRIES_MAX, "too many");
-	require(request.hits > 0 && is_within(request.domain, request.domain_length, data, size), "the domain is outside");
+	require(request.hits > 0 && is_within(request.domain, request.domain_length, data, size),
+		"the domain is outside");
 	for (size_t i = 0; i < request.n; i++) {
 		const struct weir_descriptor *const descriptor = &request.descriptors[i];
 
 		require(descriptor->unit <= WEIR_UNIT_WEEK, "an unknown unit");
 		n += descriptor->n;
 		for (size_t j = 0; j < descriptor->n; j++)
-			require(is_within(descriptor->entries[j].name, descriptor->entries[j].name_length, data, size) &&
-					is_within(descriptor->entries[j].value, descriptor->entries[j].value_length, data,
-						  size),
+			require(is_within(descriptor->entries[j].name, descriptor->entries[j].name_length, data,
+					  size) &&
+					is_within(descriptor->entries[j].value, descriptor->entries[j].value_length,
+						  data, size),
 				"an entry is outside");
 	}
 	require(n == request.n_entries, "entries are of no descriptor");
