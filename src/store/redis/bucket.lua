@@ -81,17 +81,22 @@ local function make_bucket()
 	-- For leases and pushes. There is nothing to look at: the state is the view.
 	function bucket.look() end
 
-	-- Charges what was allowed already, up to twice the tokens.
+	-- The most that is ever owed: twice the tokens.
+	local function at_most_twice(plan, owed, rest)
+		local most, most_rest = sum(plan, plan.span, plan.span_rest, plan.span, plan.span_rest)
+		if is_less(most, most_rest, owed, rest) then
+			return most, most_rest
+		end
+		return owed, rest
+	end
+
+	-- Charges what was allowed already.
 	function bucket.charge_late(plan, state, cost)
 		local owed, rest = state.at - now, state.rest
 		if owed < 0 then
 			owed, rest = 0, 0
 		end
-		local most, most_rest = sum(plan, plan.span, plan.span_rest, plan.span, plan.span_rest)
-		owed, rest = sum(plan, owed, rest, times(plan, cost))
-		if is_less(most, most_rest, owed, rest) then
-			owed, rest = most, most_rest
-		end
+		owed, rest = at_most_twice(plan, sum(plan, owed, rest, times(plan, cost)))
 		state.at, state.rest, state.used_at = now + owed, rest, now
 		return true
 	end
@@ -172,12 +177,13 @@ local function make_bucket()
 		return true, left(plan, after, after_rest), wanted, delay, delay_rest, after, ceil(after_rest / count)
 	end
 
-	function bucket.read(plan, value)
+	function bucket.read(plan, value, _, _, is_leased)
 		if #value ~= BUCKET_BYTES then
 			return nil
 		end
 		local _, set_at, at, rest, used_at = read(BUCKET_FORM, value)
-		if at > EXACT or rest >= plan.grain or (plan.is_shared and at - now > SPAN_MOST) then
+		if at > EXACT or rest >= plan.grain or (plan.is_shared and at - now > SPAN_MOST) or
+			(is_leased and at - used_at > 2 * plan.span + 2 * STEP_BACK) then
 			return nil
 		end
 		return { set_at = set_at, at = at, rest = rest, used_at = used_at }
@@ -249,7 +255,9 @@ local function make_bucket()
 				owed, rest = times(from, to.most)
 			end
 			owed, rest = rescale(from, to, sum(from, owed, rest, over, over_rest))
-			set(to, state, now + owed, rest)
+			set(to, state, owed, rest)
+			owed, rest = at_most_twice(to, state.at, state.rest)
+			state.at, state.rest = now + owed, rest
 			return
 		end
 		local behind, behind_rest = 0, 0
