@@ -1,5 +1,5 @@
 /* command.h: the subcommands of weir. Each gets its own name as argv[0] and returns the exit code: 0 on success, 2 for
- * wrong usage, and 1 to 3 for failures, as its help says. main.c checks that standard output was written. */
+ * wrong usage, and 1 to 4 for failures, as its help says. main.c checks that standard output was written. */
 #ifndef WEIR_CLI_COMMAND_H
 #define WEIR_CLI_COMMAND_H
 
@@ -19,9 +19,12 @@ int weir__ask(int argc, char **argv); /* every command that sends one request to
 int weir__bench(int argc, char **argv);
 int weir__demo(int argc, char **argv);
 int weir__explain(int argc, char **argv);
+int weir__record(int argc, char **argv);
+int weir__replay(int argc, char **argv);
 int weir__serve(int argc, char **argv);
 int weir__table(int argc, char **argv);
 int weir__top(int argc, char **argv);
+int weir__tune(int argc, char **argv);
 
 /* Returns the command with this name, or NULL. */
 const struct weir__command *weir__command_find(const struct weir__command *commands, size_t n, const char *name);

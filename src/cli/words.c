@@ -38,6 +38,11 @@ void weir__words_safe(FILE *out, const char *text)
 	write_safe(out, (const unsigned char *)text, strlen(text), "");
 }
 
+void weir__words_safe_bytes(FILE *out, const void *bytes, size_t n)
+{
+	write_safe(out, bytes, n, "");
+}
+
 void weir__words_quoted(FILE *out, const void *bytes, size_t n)
 {
 	putc('"', out);

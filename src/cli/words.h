@@ -8,6 +8,7 @@
 
 /* Writes text. Each byte that is not UTF-8, or is part of a control character, becomes \xNN. */
 void weir__words_safe(FILE *out, const char *text);
+void weir__words_safe_bytes(FILE *out, const void *bytes, size_t n);
 
 /* The same in quotes, with \" and \\, so that the original bytes are unambiguous. */
 void weir__words_quoted(FILE *out, const void *bytes, size_t n);

@@ -115,6 +115,20 @@ enum weir__store_health { WEIR__STORE_UP, WEIR__STORE_DOWN, WEIR__STORE_PROBING 
 
 enum { WEIR__STORE_LATENCIES = 16, WEIR__STORE_LATENCY_FIRST_US = 64, WEIR__STORE_ERROR_SIZE = 256 };
 
+/* What servers with leases count. Units, unless it says otherwise. */
+enum weir__lease_count {
+	WEIR__LEASE_ALLOWED,  /* requests that held units covered */
+	WEIR__LEASE_DENIED,   /* requests denied here, because the store has just denied such a request */
+	WEIR__LEASE_DRAWS,    /* times that units of a key were to be drawn */
+	WEIR__LEASE_GRANTED,  /* lent by the store */
+	WEIR__LEASE_SPENT,    /* spent here */
+	WEIR__LEASE_GIVEN,    /* no longer held, to be given back */
+	WEIR__LEASE_RETURNED, /* that the store took back */
+	WEIR__LEASE_EXPIRED,  /* held until the lease ended */
+	WEIR__LEASE_DROPPED,  /* draws and returns that were not made because too many were under way; not units */
+	WEIR__LEASE_COUNTS,
+};
+
 struct weir__store_status {
 	enum weir__store_health health;
 	uint32_t nodes;                          /* servers that share the state, including this one */
@@ -130,6 +144,7 @@ struct weir__store_status {
 	/* Decided requests by duration: up to 2^i * 64 us; the last one also counts longer ones. */
 	uint64_t latency_counts[WEIR__STORE_LATENCIES];
 	uint64_t latency_sum_us;
+	uint64_t lease[WEIR__LEASE_COUNTS];
 	char last_error[WEIR__STORE_ERROR_SIZE]; /* empty: no error yet */
 };
 
@@ -157,6 +172,14 @@ struct weir__store {
 	 * at once. */
 	void (*flush)(struct weir__store *store);
 	void (*collect)(struct weir__store *store);
+
+	/* Does what is due by now. Returns when to call it again, by the same clock, or WEIR_NEVER. NULL: nothing is ever
+	 * due. */
+	weir_ns (*due)(struct weir__store *store, weir_ns now);
+
+	/* Begins to give back what other servers can use. Returns true if that is done. Otherwise call it again after
+	 * collect. No requests may follow. NULL: there is nothing to give back. */
+	bool (*leave)(struct weir__store *store);
 
 	/* Called by the store behind this one with a finished request. Completes the request. */
 	void (*completed)(struct weir__store *store, struct weir__store_request *request);
@@ -187,6 +210,36 @@ static inline void weir__store_collect(struct weir__store *store)
 {
 	if (store->collect)
 		store->collect(store);
+}
+
+static inline weir_ns weir__store_due(struct weir__store *store, weir_ns now)
+{
+	return store->due ? store->due(store, now) : WEIR_NEVER;
+}
+
+/* Units that are lent to this process and unspent. The counts of workers are added one after another, so the sum may be
+ * off for a moment. */
+static inline uint64_t weir__store_held(const struct weir__store_status *status)
+{
+	const uint64_t lent = status->lease[WEIR__LEASE_GRANTED];
+	const uint64_t gone = status->lease[WEIR__LEASE_SPENT] + status->lease[WEIR__LEASE_GIVEN] +
+			      status->lease[WEIR__LEASE_EXPIRED];
+
+	return lent > gone ? lent - gone : 0;
+}
+
+/* How many calls the store got for 1,000 decisions of this process, rounded up. */
+static inline uint64_t weir__store_calls_per_1000(const struct weir__store_status *status)
+{
+	const uint64_t decisions = status->decided + status->lease[WEIR__LEASE_ALLOWED] +
+				   status->lease[WEIR__LEASE_DENIED];
+
+	return decisions == 0 ? 0 : weir__saturate(weir__div_up(weir__mul(status->calls, 1000), decisions));
+}
+
+static inline bool weir__store_leave(struct weir__store *store)
+{
+	return store->leave == NULL || store->leave(store);
 }
 
 /* Called by the store that decided the request, or failed to: passes it to the store in front, or to its caller. */

@@ -36,7 +36,7 @@ HOLDS = {
     "table_slots": [
         Run("small", "2 processes, 2 keys, a crash", "-DPROCESSES=2 -DCRASHES=1"),
         Run("small", "1 key, each load a step, ends alone in 12 steps", "-DPROCESSES=2 -DKEYS=1 -DAPART -DBOUND=12"),
-        Run("small", "nobody notices a reclaim in time", "-DPROCESSES=2 -DREMEMBER -DPROMPT"),
+        Run("small", "no process notices a reclaim in time", "-DPROCESSES=2 -DREMEMBER -DPROMPT"),
         Run("full", "3 processes, 2 keys, a crash", "-DCRASHES=1 -DLAST=4", 10_000_000),
         Run("full", "3 processes, 1 key, 3 slots", "-DKEYS=1 -DSLOTS=3 -DCRASHES=1", 10_000_000),
         Run("full", "3 processes, 1 key, each load a step", "-DKEYS=1 -DAPART", 10_000_000),
@@ -44,7 +44,7 @@ HOLDS = {
         Run("full", "2 keys, each load a step, ends alone in 12 steps", "-DPROCESSES=2 -DAPART -DBOUND=12"),
         Run("full", "3 slots, each load a step, ends alone in 16 steps",
             "-DPROCESSES=2 -DKEYS=1 -DSLOTS=3 -DAPART -DBOUND=16"),
-        Run("full", "3 processes, nobody notices a reclaim in time", "-DREMEMBER -DPROMPT", 10_000_000),
+        Run("full", "3 processes, no process notices a reclaim in time", "-DREMEMBER -DPROMPT", 10_000_000),
     ],
     "table_joint": [
         Run("both", "windows, counted exactly", "-DREQUESTS=2"),
@@ -194,7 +194,7 @@ def main(name, size, directory, words):
               if run.sizes in ("both", size) and (not words or any(word in run.name for word in words))]
     print(f"1..{len(chosen)}", flush=True)
     if shutil.which("spin") is None:
-        print("Bail out! there is no spin; ./dev test and ./dev verify install it")
+        print("Bail out! spin not found; ./dev test and ./dev verify install it")
         return 1
     failed = 0
     for number, (run, must_hold) in enumerate(chosen, 1):

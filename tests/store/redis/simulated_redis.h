@@ -122,7 +122,7 @@ static struct sim_value *sim_value_of(struct sim_run *run, size_t place, uint32_
 			if (run->plans->length < (place + 1) * WEIR__REDIS_PLAN_BYTES ||
 			    memcmp(run->plans->bytes + place * WEIR__REDIS_PLAN_BYTES, sim_plans[plan].bytes,
 				   WEIR__REDIS_PLAN_BYTES) != 0)
-				sim_abort("another plan than that of the key");
+				sim_abort("a plan that differs from the plan of the key");
 			*ret_plan = plan;
 			*ret_key = (uint32_t)(key.bytes[8] - '0');
 			return &run->redis->values[plan][*ret_key];
@@ -144,7 +144,7 @@ static void sim_mark(struct sim_run *run, struct weir__resp_slice key)
 	char digits[8] = { 0 };
 
 	if (key.length < 9 || key.length > 15 || key.bytes[5] != 'm')
-		sim_abort("a key that nobody has");
+		sim_abort("an unknown key");
 	memcpy(digits, key.bytes + 8, key.length - 8);
 	job = &sim_jobs[strtoul(digits, NULL, 10) % SIM_JOBS_MAX];
 	run->job.executed = job->executed + 1;
@@ -168,7 +168,7 @@ static void sim_one(struct sim_run *run, unsigned operation, size_t place, uint6
 {
 	uint32_t plan, key;
 	struct sim_value *const value = sim_value_of(run, place, &plan, &key);
-	const struct weir_plan *const of = &sim_plans[plan].plan;
+	const struct weir_plan *of;
 	struct weir_state view = { 0, 0 };
 	struct weir_verdict verdict;
 
@@ -178,6 +178,7 @@ static void sim_one(struct sim_run *run, unsigned operation, size_t place, uint6
 		sim_mark(run, run->keys[run->next_key - 1]);
 		return;
 	}
+	of = &sim_plans[plan].plan;
 	view = sim_view(value, of, run->now);
 	switch (operation) {
 	case WEIR__REDIS_TAKE:

@@ -1,0 +1,73 @@
+/* tally.h: two counts for each of many keys, exact, by the 64-bit hashes of the keys; and the few keys with the highest
+ * counts, with their texts.
+ *
+ * Memory: 16 bytes for each place, of which at most three quarters are in use. When WEIR__TALLY_MAX keys are counted,
+ * further keys are not, and `uncounted` says how many events of theirs there were. */
+#ifndef WEIR_REPLAY_TALLY_H
+#define WEIR_REPLAY_TALLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "policy/slice.h"
+
+enum { WEIR__TALLY_MAX = 48 << 20 };
+
+struct weir__tally_entry {
+	uint64_t hash;
+	uint32_t all, denied; /* stay at their maximum */
+};
+
+struct weir__tally {
+	struct weir__tally_entry *places;
+	uint64_t mask, n;
+	uint64_t with_denied; /* keys whose `denied` is not 0 */
+	uint64_t uncounted;
+};
+
+/* Returns false if memory runs out. */
+bool weir__tally_init(struct weir__tally *tally);
+void weir__tally_fini(struct weir__tally *tally);
+
+/* A hash for keys of tallies; it differs for each `kind`. */
+uint64_t weir__tally_hash(uint64_t kind, const void *key, size_t n);
+
+static inline void weir__tally_fetch(const struct weir__tally *tally, uint64_t hash)
+{
+	__builtin_prefetch(&tally->places[hash & tally->mask], 1);
+}
+
+/* Counts an event of a key. Returns its entry, valid until the next call, or NULL: it is not counted. */
+const struct weir__tally_entry *weir__tally_add(struct weir__tally *tally, uint64_t hash, bool is_denied);
+
+/* The numbers of a key: of all its events, and of those that were denied. */
+uint32_t weir__tally_all(const struct weir__tally *tally, uint64_t hash);
+uint32_t weir__tally_denied(const struct weir__tally *tally, uint64_t hash);
+
+size_t weir__tally_bytes(const struct weir__tally *tally);
+
+/* The keys with the highest numbers. Numbers of keys only grow. */
+enum { WEIR__TOP_MAX = 100, WEIR__TOP_TEXT = 120 };
+
+struct weir__top {
+	size_t most, n; /* at most WEIR__TOP_MAX */
+	struct weir__top_row {
+		uint64_t hash;
+		uint64_t number, all; /* by `number`; `all` is a second number of the key */
+		uint64_t last;        /* when its last event was */
+		uint32_t plan;
+		uint32_t length; /* of the text; only the first WEIR__TOP_TEXT bytes are kept */
+		char text[WEIR__TOP_TEXT];
+	} rows[WEIR__TOP_MAX];
+};
+
+/* Tells that a key now has this number. If it is one of the highest, returns its row; is_new: its text must be set. */
+struct weir__top_row *weir__top_offer(struct weir__top *top, uint64_t hash, uint64_t number, bool *ret_is_new);
+
+void weir__top_set_text(struct weir__top_row *row, struct weir__slice text);
+
+/* Sorts the rows, highest number first. Of equal ones, the one whose last event is older. */
+void weir__top_sort(struct weir__top *top);
+
+#endif

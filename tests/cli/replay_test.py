@@ -1,0 +1,327 @@
+#!/usr/bin/env python3
+"""weir replay: reports, comparisons, conditions, inputs of all kinds, and hostile ones.
+
+    replay_test.py WEIR"""
+# Covers: src/cli/replay.c, src/cli/replay_csv.c, src/cli/replay_json.c, src/cli/replay_report.c, src/os/byte_stream.c,
+# src/replay/log_input.c, src/replay/log_reader.c, src/replay/replay.c, src/replay/replay_changes.c, src/replay/replay_stats.c
+
+import csv
+import gzip
+import io
+import json
+import os
+import pty
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+WEIR = os.path.abspath(sys.argv.pop(1))
+PATIENCE_S = 120
+LINE = '{ip} - - [18/Nov/2026:{time} +0000] "{method} {path} HTTP/1.1" {status} 5 "-" "agent"\n'
+POLICY = "limits:\n  - name: per-ip\n    key: [ip]\n    limit: 2/min\n"
+LOOSE = "limits:\n  - name: per-ip\n    key: [ip]\n    limit: 3/min\n"
+OTHER = "limits:\n  - name: logins\n    key: [ip]\n    match: {path: /login}\n    limit: 1/min\n"
+
+
+def line(ip="10.0.0.1", time="10:00:00", method="GET", path="/", status=200):
+    return LINE.format(ip=ip, time=time, method=method, path=path, status=status)
+
+
+class Replay(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.write("policy.yaml", POLICY)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "wb") as file:
+            file.write(text if isinstance(text, bytes) else text.encode())
+        return name
+
+    def run_weir(self, *words, given=b""):
+        done = subprocess.run([WEIR, "replay", *words], input=given, capture_output=True, timeout=PATIENCE_S, check=False,
+                              cwd=self.folder)
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+    def replay(self, *words, given=b"", policy="policy.yaml"):
+        return self.run_weir("--policy", policy, *words, given=given)
+
+    def document(self, *words, given=b"", policy="policy.yaml", expected=0):
+        code, out, err = self.replay("--json", *words, given=given, policy=policy)
+        self.assertEqual(code, expected, err)
+        return json.loads(out)
+
+    def refused(self, *words, code, given=b""):
+        found, out, err = self.run_weir(*words, given=given)
+        self.assertEqual((found, out), (code, ""), err)
+        return err
+
+    # --- results
+
+    def test_the_report(self):
+        self.write("a.log", line() * 4 + line(ip="10.0.0.2", status=429) + "garbage\x1b[31m\n")
+        code, out, err = self.replay("a.log")
+        self.assertEqual((code, err), (0, ""))
+        for part in ("a.log: combined, 6 lines, 1 of them bad",
+                     "line 6: it does not have all fields of the format: garbage\\x1b[31m",
+                     "from 2026-11-18T10:00:00Z to 2026-11-18T10:00:00Z",
+                     "requests  5, denied 2 (40.00 %)", "clients   2, denied at least once 1 (50.00 %)",
+                     "2 of 4           last at 2026-11-18T10:00:00Z  10.0.0.1", "per-ip  ip=10.0.0.1",
+                     "denied by per-ip at 2026-11-18T10:00:00Z, line 3  10.0.0.1",
+                     "1 requests had status 429", "The log has only the second of 5 requests",
+                     "does not say how long requests took", "denied clients may retry"):
+            self.assertIn(part, out)
+        self.assertNotIn("\x1b", out)
+
+    def test_the_document(self):
+        self.write("a.log", line() * 5)
+        found = self.document("a.log")
+        # The i-th of five, from 0, comes at i/5 s. A token comes back after 30 s: the third request waits the longest.
+        replay = found["replay"]
+        self.assertEqual((replay["requests"], replay["denied"], replay["clients"], replay["denied_clients"]), (5, 3, 1, 1))
+        limit = replay["limits"][0]
+        self.assertEqual((limit["name"], limit["limit"], limit["denied"], limit["decided"], limit["denied_keys"]),
+                         ("per-ip", "2/min", 3, 3, 1))
+        self.assertEqual(limit["longest_wait_ns"], 30 * 10**9 - 4 * 10**8)
+        self.assertEqual((limit["first_denied"], limit["last_denied"]),
+                         ("2026-11-18T10:00:00.400000000Z", "2026-11-18T10:00:00.800000000Z"))
+        self.assertEqual(limit["used_tenths"], [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 4])
+        self.assertEqual(replay["longest_waits"][0]["line"], 3)
+        self.assertEqual((replay["over_time"]["requests"], replay["over_time"]["denied"]), ([5], [3]))
+        self.assertEqual(found["spread_over_their_second"], 5)
+
+    def test_a_limit_without_key_shows_its_capacity(self):
+        self.write("all.yaml", "limits:\n  - name: all\n    limit: 1/s burst 10\n")
+        self.write("a.log", line() * 5 + line(time="10:00:10") * 5)
+        limit = self.document("a.log", policy="all.yaml")["replay"]["limits"][0]
+        # 10 requests; the capacity is 10, and 1 a second for 10.8 s.
+        self.assertEqual(limit["capacity_used_hundredths_of_percent"], 10 * 10000 // (10 + 10))
+
+    def test_a_limit_that_shapes_delays(self):
+        self.write("shape.yaml", "limits:\n  - name: q\n    key: [ip]\n    limit: 1/s leaky queue 3\n")
+        self.write("a.log", "time,ip\n" + "1795031433.0,10.0.0.1\n" * 5)
+        found = self.document("a.log", policy="shape.yaml")["replay"]
+        self.assertEqual((found["denied"], found["delayed"]), (2, 2))
+        self.assertEqual(found["limits"][0]["longest_delay_ns"], 2 * 10**9)
+
+    def test_a_limit_in_shadow_denies_nothing(self):
+        self.write("shadow.yaml", POLICY + "    mode: shadow\n")
+        self.write("a.log", line() * 5)
+        found = self.document("a.log", policy="shadow.yaml")["replay"]
+        self.assertEqual((found["denied"], found["limits"][0]["denied"], found["limits"][0]["is_shadow"]), (0, 3, True))
+
+    def test_requests_that_no_limit_matches(self):
+        self.write("deny.yaml", "unmatched: deny\n" + OTHER)
+        self.write("a.log", line() * 2 + line(path="/login"))
+        found = self.document("a.log", policy="deny.yaml")["replay"]
+        self.assertEqual((found["denied"], found["unmatched"]), (2, 2))
+
+    def test_requests_that_the_policy_cannot_decide(self):
+        self.write("cost.yaml", "limits:\n  - name: c\n    limit: 5/s\n    cost: {attribute: n}\n")
+        self.write("a.csv", "time,n\n1,1\n2,x\n")
+        found = self.document("a.csv", policy="cost.yaml")["replay"]
+        self.assertEqual((found["requests"], found["undecided"], found["denied"]), (2, 1, 0))
+        self.assertIn("use a whole number", found["undecided_example"])
+
+    def test_ipv6_clients_are_told_apart_by_their_network(self):
+        self.write("a.log", line(ip="2001:db8::1") + line(ip="2001:db8::2") + line(ip="2001:db8:1::1"))
+        self.assertEqual(self.document("a.log")["replay"]["clients"], 2)
+
+    def test_csv_has_a_row_for_each_denied_request(self):
+        self.write("a.log", line(path="/x?secret=1") * 3 + line(ip="=1+1", path="/\\x0a,\\x22"))
+        code, _, err = self.replay("--csv", "out.csv", "a.log")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(stat.S_IMODE(os.stat(self.path("out.csv")).st_mode), 0o600)
+        with open(self.path("out.csv"), encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([(row["line"], row["client"], row["path"], row["decision"], row["limit"]) for row in rows],
+                         [("3", "10.0.0.1", "/x", "denied", "per-ip")])
+        code, out, _ = self.replay("--csv", "-", "--all", "a.log")
+        rows = list(csv.DictReader(io.StringIO(out, newline="")))
+        self.assertEqual((code, [row["decision"] for row in rows]), (0, ["allowed", "allowed", "denied", "allowed"]))
+        self.assertEqual((rows[3]["client"], rows[3]["path"]), ("'=1+1", '/\\x0a,"'))
+
+    def test_two_policies_are_compared(self):
+        self.write("old.yaml", LOOSE)
+        self.write("a.log", line() * 4 + line(ip="10.0.0.2") * 3 + line(ip="10.0.0.3"))
+        found = self.document("--compare", "old.yaml", "a.log")
+        changes = found["changes"]
+        self.assertEqual((found["replay"]["denied"], found["old"]["denied"]), (3, 1))
+        self.assertEqual((changes["newly_denied"], changes["newly_allowed"], changes["denied_by_both"]), (2, 0, 1))
+        self.assertEqual((changes["newly_denied_clients"], changes["newly_allowed_clients"]), (1, 0))
+        self.assertEqual((changes["first_line"], changes["top_newly_denied"][0]["n"]), (3, 1))
+        back = self.document("--compare", "policy.yaml", "a.log", policy="old.yaml")["changes"]
+        self.assertEqual((back["newly_denied"], back["newly_allowed"], back["newly_allowed_clients"]), (0, 2, 1))
+        code, out, _ = self.replay("--compare", "old.yaml", "--csv", "-", "a.log")
+        rows = list(csv.DictReader(io.StringIO(out, newline="")))
+        self.assertEqual((code, [(row["line"], row["decision"], row["old_decision"]) for row in rows]),
+                         (0, [("3", "denied", "allowed"), ("7", "denied", "allowed")]))
+        code, out, _ = self.replay("--compare", "old.yaml", "a.log")
+        self.assertIn("newly denied   2 requests (25.00 %), 1 clients that the old policy never denies", out)
+
+    def test_conditions(self):
+        self.write("old.yaml", LOOSE)
+        self.write("a.log", line() * 3 + line(ip="10.0.0.2"))
+        for condition, code in (("denied > 0", 4), ("denied > 25%", 0), ("denied >= 25%", 4), ("denied_clients > 50%", 0),
+                                ("denied_clients > 49.9%", 4), ("longest_wait > 1min or denied[per-ip] = 1", 4),
+                                ("longest_wait > 1min", 0), ("newly_denied > 0", 4), ("newly_denied_clients > 1", 0),
+                                ("bad_lines > 0", 0), ("evicted > 0", 0)):
+            words = ["--compare", "old.yaml"] if "newly" in condition else []
+            found, out, err = self.replay(*words, "--fail-if", condition, "a.log")
+            self.assertEqual(found, code, condition + err)
+            self.assertIn("requests  4, denied 1", out)
+            self.assertEqual("is true" in err, code == 4, err)
+        found = self.document("--fail-if", "denied > 10%", "a.log", expected=4)["fail_if"]
+        self.assertEqual(found, [{"condition": "denied > 10%", "value": 1, "of": 4, "is_true": True}])
+
+    # --- inputs
+
+    def test_files_are_merged_by_time(self):
+        self.write("a.log", line(time="10:00:00") + line(time="10:00:20"))
+        self.write("b.log", line(time="10:00:10") + line(time="10:00:30"))
+        for names in (("a.log", "b.log"), ("b.log", "a.log")):
+            code, out, _ = self.replay("--csv", "-", "--all", *names)
+            self.assertEqual((code, [row["file"] for row in csv.DictReader(io.StringIO(out, newline=""))]),
+                             (0, ["a.log", "b.log", "a.log", "b.log"]))
+
+    def test_standard_input_and_compressed_files(self):
+        text = (line() * 5).encode()
+        self.write("a.log", text)
+        self.write("a.log.gz", gzip.compress(text[:100]) + gzip.compress(text[100:]) + bytes(20))
+        subprocess.run(["zstd", "-q", self.path("a.log")], check=True)
+        plain = self.document("a.log")["replay"]["limits"]
+        for words, given in ((["-"], text), (["a.log.gz"], b""), (["a.log.zst"], b""), (["-"], gzip.compress(text)),
+                             (["/dev/stdin"], text)):
+            self.assertEqual(self.document(*words, given=given)["replay"]["limits"], plain, words)
+        for damage, why in ((gzip.compress(text)[:-20], "the compressed data end too early"),
+                            (gzip.compress(os.urandom(5000) + text)[:3000], "the compressed data end too early"),
+                            (gzip.compress(text)[:20] + bytes(20), "the compressed data are damaged")):
+            self.write("cut.gz", damage)
+            code, _, err = self.replay("a.log", "cut.gz", "--format", "combined")
+            self.assertEqual(code, 1)
+            self.assertIn("cut.gz: " + why, err)
+        code, out, err = self.replay("cut.gz")
+        self.assertEqual((code, out), (1, ""))
+
+    def test_lines_of_every_length_and_ending(self):
+        for length in (0, 1, 100, 65000, 65300, 65536, 66000, 200000, 600000, 1 << 20, 3 << 20):
+            text = line() + line(path="/" + "x" * length) + "\n\r\n" + line().rstrip("\n")
+            found = self.document("-", given=text.encode())
+            lines = found["inputs"][0]
+            self.assertEqual((lines["lines"], found["replay"]["requests"]), (3, 3 if length < 65400 else 2), length)
+            if length > 65400:
+                self.assertEqual((lines["bad_examples"][0]["line"], lines["bad_examples"][0]["why"]),
+                                 (2, "it is longer than 65536 bytes"))
+
+    def test_hostile_bytes(self):
+        noise = bytes(range(256)) * 300
+        for text in (noise, noise.replace(b"\n", b""), b"\n" * 1000, b"\0" * 1000, b'"' * 70000 + b"\n"):
+            found = self.document("--format", "combined", "-", given=line().encode() + text + b"\n" + line().encode())
+            self.assertEqual(found["replay"]["requests"], 2)
+            for name in ("json", "caddy"):
+                code, out, err = self.replay("--format", name, "-", given=text)
+                self.assertEqual((code, out), (1, ""), err)
+
+    def test_times_at_the_ends(self):
+        stamps = ("1970-01-01T00:00:00Z", "2026-11-18T10:00:00Z", "2262-04-11T23:47:15Z")
+        self.write("a.csv", "time,ip\n" + "".join(f"{stamp},10.0.0.1\n" * 3 for stamp in stamps) + "2262-04-11T23:47:16Z,a\n")
+        found = self.document("a.csv")
+        self.assertEqual((found["replay"]["requests"], found["inputs"][0]["bad_lines"], found["beyond_9_years"]), (9, 1, 6))
+        self.assertEqual((found["from"][:4], found["to"][:4]), ("1970", "2262"))
+
+    def test_offsets(self):
+        self.write("a.csv", "time,ip\n2026-11-18 10:00:00,a\n2026-11-18T10:00:00+01:00,a\n")
+        self.assertEqual(self.document("--tz", "+01:00", "--client", "ip", "a.csv")["from"], "2026-11-18T09:00:00.000000000Z")
+
+    def test_late_lines_are_counted(self):
+        self.write("a.log", line(time="10:00:30") + line(time="10:01:30") + line(time="10:00:50") + line(time="10:01:31"))
+        found = self.document("a.log")
+        self.assertEqual((found["late_lines"], found["latest_late_ns"]), (0, 0))  # nothing was released after it
+        self.write("b.log", line(time="10:00:30") + line(time="10:01:00") + line(time="10:01:30") + line(time="10:00:50"))
+        found = self.document("b.log")
+        self.assertEqual((found["late_lines"], found["latest_late_ns"]), (1, 10 * 10**9))
+        self.assertEqual(self.document("--reorder", "1min", "b.log")["late_lines"], 0)
+
+    def test_fields_are_mapped(self):
+        self.write("key.yaml", "limits:\n  - name: k\n    key: [api_key]\n    limit: 1/min\n")
+        self.write("a.json", '{"time":1,"who":"a"}\n{"time":1,"who":"b"}\n{"time":1,"who":"a"}\n')
+        found = self.document("--map", "api_key=who", "--client", "api_key", "a.json", policy="key.yaml")["replay"]
+        self.assertEqual((found["denied"], found["clients"]), (1, 2))
+
+    def test_inputs_that_cannot_be_read(self):
+        self.write("empty", "")
+        os.mkdir(self.path("folder"))
+        self.write("prose", "it was a dark night\n")
+        for name, why in (("empty", "no requests in the log: 0 bad lines"), ("folder", "folder: it is a directory; name its files"),
+                          ("missing", "missing: No such file"), ("prose", "prose: its format cannot be detected")):
+            self.assertIn(why, self.refused("--policy", "policy.yaml", name, code=1))
+        self.write("a.log", line())
+        self.assertEqual(self.document("empty", "a.log")["replay"]["requests"], 1)
+        self.assertIn("no requests in the log: 1 bad lines",
+                      self.refused("--policy", "policy.yaml", "--format", "combined", "prose", code=1))
+
+    # --- usage
+
+    def test_wrong_usage(self):
+        self.write("a.log", line())
+        for words, why in ((("a.log",), "--policy FILE is missing"), (("--policy", "policy.yaml"), "the log is missing"),
+                           (("--polcy", "x"), "did you mean --policy?"), (("--policy",), "--policy needs a value"),
+                           (("--policy", "policy.yaml", "--tz", "CET", "a.log"), '--tz "CET": use an offset'),
+                           (("--policy", "policy.yaml", "--reorder", "2hour", "a.log"), "at most 1hour"),
+                           (("--policy", "policy.yaml", "--keys", "0", "a.log"), '--keys "0"'),
+                           (("--policy", "policy.yaml", "--top", "101", "a.log"), '--top "101"'),
+                           (("--policy", "policy.yaml", "--map", "ip", "a.log"), "use TO=FROM"),
+                           (("--policy", "policy.yaml", "--all", "a.log"), "--all needs --csv"),
+                           (("--policy", "policy.yaml", "--json", "--csv", "-", "a.log"), "both write to standard output"),
+                           (("--policy", "policy.yaml", "-", "-"), "standard input can be read only once"),
+                           (("--policy", "policy.yaml", "--fail-if", "denid > 1", "a.log"), "did you mean denied?"),
+                           (("--policy", "policy.yaml", "--fail-if", "newly_denied > 1", "a.log"), "needs --compare OLD"),
+                           (("--policy", "policy.yaml", "--fail-if", "denied[per-iq] > 1", "a.log"), "did you mean per-ip?")):
+            self.assertIn(why, self.refused(*words, code=2), words)
+        self.assertIn("did you mean combined?", self.refused("--policy", "policy.yaml", "--format", "combind", "a.log", code=1))
+        self.assertEqual(self.run_weir("--help")[0], 0)
+
+    def test_policies_that_cannot_be_used(self):
+        self.write("a.log", line())
+        self.write("wrong.yaml", "limits:\n  - name: a\n    limit: 5/fortnight\n")
+        self.write("envoy.yaml", "domain: d\ndescriptors:\n  - key: ip\n    rate_limit: {unit: minute, requests_per_unit: 1}\n")
+        self.assertIn("wrong.yaml:3", self.refused("--policy", "wrong.yaml", "a.log", code=1))
+        self.assertIn("wrong.yaml:3", self.refused("--policy", "policy.yaml", "--compare", "wrong.yaml", "a.log", code=1))
+        self.assertIn("Envoy's format", self.refused("--policy", "envoy.yaml", "a.log", code=1))
+        self.assertIn("missing.yaml", self.refused("--policy", "missing.yaml", "a.log", code=1))
+
+    def test_a_full_disk_is_an_error(self):
+        self.write("a.log", line() * 3)
+        code, _, err = self.replay("--csv", "/dev/full", "a.log")
+        self.assertEqual(code, 1)
+        self.assertIn("--csv /dev/full: ", err)
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([WEIR, "replay", "--policy", "policy.yaml", "a.log"], stdout=full, stderr=subprocess.PIPE,
+                                  timeout=PATIENCE_S, check=False, cwd=self.folder)
+        self.assertEqual((done.returncode, b"standard output" in done.stderr), (3, True))
+
+    def test_progress_is_shown_on_a_terminal(self):
+        self.write("a.log", line() * 1000)
+        for words, is_shown in (((), True), (("--quiet",), False)):
+            ours, theirs = pty.openpty()
+            done = subprocess.run([WEIR, "replay", "--policy", "policy.yaml", *words, "a.log"], stdout=subprocess.DEVNULL,
+                                  stderr=theirs, timeout=PATIENCE_S, check=False, cwd=self.folder)
+            os.set_blocking(ours, False)
+            try:
+                seen = os.read(ours, 65536)
+            except BlockingIOError:
+                seen = b""
+            os.close(ours)
+            os.close(theirs)
+            self.assertEqual((done.returncode, b" requests, " in seen), (0, is_shown), seen)
+            self.assertTrue(not is_shown or seen.endswith(b"\r\x1b[K"))
+
+
+if __name__ == "__main__":
+    unittest.main()
