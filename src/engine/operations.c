@@ -993,8 +993,8 @@ static const char *consistency_word(const struct weir__context *context, const s
 	struct weir__lease_terms terms;
 	struct weir_plan plan;
 
-	if (row->consistency != WEIR_POLICY_LEASE || row->limit == NULL || strcmp(store_word(context, row), "redis") != 0 ||
-	    weir_plan_compile(&row->now, &plan, NULL) != WEIR_OK)
+	if (row->consistency != WEIR_POLICY_LEASE || row->limit == NULL ||
+	    strcmp(store_word(context, row), "redis") != 0 || weir_plan_compile(&row->now, &plan, NULL) != WEIR_OK)
 		return "exact";
 	return weir__lease_terms_of(&plan, row->stranded, &terms) == WEIR__LEASE_POSSIBLE ? "lease" : "exact";
 }
