@@ -351,21 +351,17 @@ static int tune(const struct weir__tune_options *options, struct weir_policy *po
 		struct weir__hash_secret secret)
 {
 	static struct weir__tuning tuning;
-	static struct collecting collecting;
 	struct weir__tuning_wish wish = options->wish;
 	struct weir__tune_found found = {
 		.options = options, .wish = &wish, .policy = policy, .limit = limit, .tuning = &tuning
 	};
 	struct weir__arrivals arrivals;
+	struct collecting collecting = { .options = options, .policy = policy, .arrivals = &arrivals, .found = &found };
 	struct weir__tune_check check;
 	int status = WEIR__TUNE_FAILED;
 	bool is_good;
 
 	weir__arrivals_init(&arrivals, secret, options->memory);
-	collecting.options = options;
-	collecting.policy = policy;
-	collecting.arrivals = &arrivals;
-	collecting.found = &found;
 	is_good = collect(&collecting) && choose(options, &found, &wish, &arrivals, &tuning);
 	found.shift = arrivals.keys.shift;
 	weir__arrivals_fini(&arrivals);

@@ -101,6 +101,7 @@ const char *weir__sizing_calculate(const struct weir__sizing_wish *wish, struct 
 
 		if (!surplus_of(wish, &sizing.denied, &sizing.denied_of))
 			return "the quotient of these rates needs more than 64 bits; use rounder numbers";
+		WEIR__HOLDS(sizing.denied > 0);
 		passes = weir__mul(sizing.places - 1, sizing.denied_of) / sizing.denied + 1;
 		if (passes > UINT64_C(1) << 62)
 			return "more than 2^62 requests would pass before the first denial; the inflow exceeds the "

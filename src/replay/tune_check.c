@@ -27,6 +27,7 @@ bool weir__tune_check_init(struct weir__tune_check *check, const struct weir__tu
 
 static void drop_oldest(struct weir__tune_check *check)
 {
+	WEIR__HOLDS(check->ring_size > 0);
 	check->ring_sum -= check->ring[check->ring_start].cost;
 	check->ring_start = (check->ring_start + 1) % check->ring_size;
 	check->ring_n--;

@@ -134,7 +134,7 @@ struct weir__protocol_handler {
 	void (*forget)(struct weir__connection *connection);
 
 	/* For a protocol that can tell a client to send no more requests: called when the server shuts down (is_last),
-	 * another one has taken over, or the connection is idle. May be NULL. */
+	 * a new server has taken over, or the connection is idle. May be NULL. */
 	void (*leave)(struct weir__worker *worker, struct weir__connection *connection, bool is_last);
 
 	/* Called about once a second. May be NULL. */

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 
@@ -27,6 +28,7 @@ import h2_frames as h2  # noqa: E402
 from daemon import TIMEOUT_S, daemon, run  # noqa: E402
 from redis_server import redis  # noqa: E402
 from resp_client import until  # noqa: E402
+from tls_certificates import Authority  # noqa: E402
 from rls_messages import (CHECK, DAY, MINUTE, OK, OVER_LIMIT, SHOULD_RATE_LIMIT, WATCH, WEEK, YEAR, Answer, descriptor,  # noqa: E402
                           fields, part, request)
 
@@ -352,6 +354,32 @@ def an_old_connection_is_replaced():
         raw.close()
 
 
+def over_tls():
+    """gRPC and the HTTP API by ALPN; a client certificate is a user, whose role decides."""
+    with tempfile.TemporaryDirectory(prefix="weir-grpc-") as folder:
+        ca = Authority(folder)
+        pem, key = ca.server()
+        client_pem, client_key = ca.sign("envoy", "URI:spiffe://shop/envoy")
+        users = 'users:\n  envoy: {certificate: "spiffe://shop/envoy", role: decide}\n'
+        with serving("--grpc", "tls://127.0.0.1:0", "--metrics-listen", "tls://127.0.0.1:0", "--tls-cert", pem, "--tls-key", key, "--tls-client-ca", ca.pem, "--tls-client-auth", "optional",
+                     users=users) as one:
+            metrics_at, grpc_at = (one.process.stdout.readline().decode().split("://")[-1].strip() for _ in range(2))
+            read = {path: open(path, "rb").read() for path in (ca.pem, client_pem, client_key)}
+            for chain, expected in (((read[client_key], read[client_pem]), None), ((None, None), "UNAUTHENTICATED")):
+                client = Client(one.http_at)
+                client.channel = grpc.secure_channel(grpc_at, grpc.ssl_channel_credentials(read[ca.pem], *chain))
+                with client:
+                    if expected:
+                        assert client.error(SHOULD_RATE_LIMIT, request("shop", descriptor("user=ann")))[0] == expected
+                        continue
+                    assert client.ask(descriptor("user=ann")).remaining == [9]
+                    found = client.error(SHOULD_RATE_LIMIT, request("shop", descriptor("user=ann", hits=1, gives_back=True)))
+                    assert found[0] == "PERMISSION_DENIED", found
+            got = subprocess.run(["curl", "-sS", "--max-time", "60", "--cacert", ca.pem, "-w", "%{http_version} %{http_code}",
+                                  f"https://{metrics_at}/healthz"], capture_output=True, text=True, check=True, timeout=TIMEOUT_S).stdout
+            assert got == "ok\n2 200", got
+
+
 def with_both(name, test):
     return [(f"{name}: {store}", lambda store=store: test(store)) for store in ("table", "redis")]
 
@@ -370,5 +398,6 @@ sys.exit(run([
     ("health with a store", health_with_a_store),
     ("an address for gRPC", an_address_for_grpc),
     ("many calls at once", many_calls_at_once),
+    ("over TLS", over_tls),
     ("an old connection is replaced", an_old_connection_is_replaced),
 ]))

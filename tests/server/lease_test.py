@@ -7,7 +7,7 @@ Clients note when they sent each request and when its reply came. For any two in
 replied to between them are at most `burst + rate x length`, for a window at most its count. ROUNDING is for the two
 clocks that are read. Servers are stopped with SIGSTOP and killed with SIGKILL meanwhile. With SECONDS, the load with
 such faults lasts that long."""
-# Covers: src/store/lease_store.c, src/store/lease_background.c, src/store/lease.c, src/server/stores.c
+# Covers: src/store/lease_store.c, src/store/lease_background.c, src/store/lease.c, src/server/stores.c, src/engine/limit_row.c
 
 import bisect
 import contextlib

@@ -28,7 +28,7 @@ struct of_connection {
 	struct weir__connection *connection;
 	int32_t late; /* the stream that the deadline of the connection is for; 0: none */
 	uint64_t sent;
-	weir_ns old_at; /* when the connection tells its client to open another one; 0: it has */
+	weir_ns old_at; /* when the connection tells its client to open a new one; 0: it has */
 };
 
 static bool start(struct weir__worker *worker)
