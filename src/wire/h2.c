@@ -683,6 +683,12 @@ size_t weir__h2_write(struct weir__h2 *session, char *out, size_t room)
 	return n;
 }
 
+void weir__h2_warn(struct weir__h2 *session)
+{
+	if (!session->is_over && !session->has_left)
+		(void)nghttp2_submit_shutdown_notice(session->nghttp2);
+}
+
 void weir__h2_go_away(struct weir__h2 *session, uint32_t code)
 {
 	static const char pings[] = "too_many_pings"; /* the words of gRPC, whose clients then ping less often */

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""gRPC: Envoy's rate limit service and health, with grpcio as the client, and frame by frame.
+"""gRPC: Envoy's rate limit service and health, with grpcio and grpc-js as clients, and frame by frame.
 
-    grpc_test.py WEIR"""
+    grpc_test.py WEIR [FOLDER]
+
+FOLDER keeps npm downloads for the next run. Without it, and without a connection to npm, grpc-js is skipped."""
 # Covers: src/engine/given_limits.c, src/server/h2/grpc.c, src/server/h2/grpc_health.c, src/server/h2/grpc_ratelimit.c
 
 import contextlib
 import http.client
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -25,7 +28,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
 import h2_frames as h2  # noqa: E402
-from daemon import TIMEOUT_S, daemon, run  # noqa: E402
+from daemon import TIMEOUT_S, Skipped, daemon, run  # noqa: E402
 from redis_server import redis  # noqa: E402
 from resp_client import until  # noqa: E402
 from tls_certificates import Authority  # noqa: E402
@@ -380,6 +383,32 @@ def over_tls():
             assert got == "ok\n2 200", got
 
 
+def grpc_js():
+    """1000 calls at once by @grpc/grpc-js, and an error."""
+    if len(sys.argv) < 3:
+        raise Skipped("no folder for npm")
+    folder, here = sys.argv[2], os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients/grpc-js")
+    os.makedirs(folder, exist_ok=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(os.path.join(here, name), folder)
+    if not os.path.isdir(os.path.join(folder, "node_modules/@grpc/grpc-js")):
+        done = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries", "1", "--cache",
+                               os.path.join(folder, "npm-cache")], cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Skipped("npm is not reachable")
+
+    def node(method, message, *count):
+        return subprocess.run(["node", os.path.join(here, "grpc.js"), one.http_at, method, message.hex(), *count], check=True,
+                              capture_output=True, text=True, timeout=TIMEOUT_S, env={**os.environ, "WEIR_MODULES": folder}).stdout.splitlines()
+
+    with serving() as one:
+        lines = node(SHOULD_RATE_LIMIT, request("shop", descriptor("big=1")), "1000")
+        left = sorted(Answer(bytes.fromhex(line)).remaining[0] for line in lines)
+        assert left == list(range(100000 - 1000, 100000)), (len(left), lines[:3])
+        assert node(CHECK, part(1, "ratelimit")) == ["0801"]
+        assert node(SHOULD_RATE_LIMIT, request("", descriptor("big=1")))[0].startswith("3 the domain is empty")
+
+
 def with_both(name, test):
     return [(f"{name}: {store}", lambda store=store: test(store)) for store in ("table", "redis")]
 
@@ -399,5 +428,6 @@ sys.exit(run([
     ("an address for gRPC", an_address_for_grpc),
     ("many calls at once", many_calls_at_once),
     ("over TLS", over_tls),
+    ("grpc-js", grpc_js),
     ("an old connection is replaced", an_old_connection_is_replaced),
 ]))
