@@ -19,10 +19,12 @@ int weir__ask(int argc, char **argv); /* every command that sends one request to
 int weir__bench(int argc, char **argv);
 int weir__demo(int argc, char **argv);
 int weir__explain(int argc, char **argv);
+int weir__record(int argc, char **argv);
 int weir__replay(int argc, char **argv);
 int weir__serve(int argc, char **argv);
 int weir__table(int argc, char **argv);
 int weir__top(int argc, char **argv);
+int weir__tune(int argc, char **argv);
 
 /* Returns the command with this name, or NULL. */
 const struct weir__command *weir__command_find(const struct weir__command *commands, size_t n, const char *name);

@@ -44,6 +44,8 @@ static const char replay_help[] =
 	"  --json          output for programs\n"
 	"  --csv FILE      also write a row for each denied request; with --compare, for each that is decided\n"
 	"                  differently. - is standard output, instead of the report\n"
+	"  --html FILE     also write a page with plots. It needs no network, and has mode 0600\n"
+	"  --html-names N  hashed or plain: the clients in that page (hashed)\n"
 	"  --all           with --csv: a row for each request\n"
 	"  --fail-if C     exit with status 4 if this is true, as in \"denied_clients > 0.1%\". Repeat it, or join\n"
 	"                  conditions by `or`. Metrics: requests denied delayed undecided unmatched clients\n"
@@ -90,6 +92,14 @@ static int read_condition(struct replay_options *options, const char *value)
 	return CALLED_WRONGLY;
 }
 
+static int read_names(struct replay_options *options, const char *value)
+{
+	options->has_plain_names = strcmp(value, "plain") == 0;
+	return options->has_plain_names || strcmp(value, "hashed") == 0 ?
+		       DONE :
+		       complain("--html-names", value, "use hashed or plain");
+}
+
 static int read_value(struct replay_options *options, const char *option, const char *value)
 {
 	const size_t n = strlen(value);
@@ -102,6 +112,10 @@ static int read_value(struct replay_options *options, const char *option, const 
 		options->log.format = value;
 	else if (strcmp(option, "--csv") == 0)
 		options->csv_path = value;
+	else if (strcmp(option, "--html") == 0)
+		options->html_path = value;
+	else if (strcmp(option, "--html-names") == 0)
+		return read_names(options, value);
 	else if (strcmp(option, "--client") == 0)
 		options->client = weir__slice_of(value);
 	else if (strcmp(option, "--map") == 0)
@@ -121,8 +135,9 @@ static int read_value(struct replay_options *options, const char *option, const 
 	return DONE;
 }
 
-static const char *const with_value[] = { "--policy", "--compare", "--format", "--map",     "--tz", "--reorder",
-					  "--client", "--keys",    "--top",    "--fail-if", "--csv" };
+static const char *const with_value[] = { "--policy",  "--compare", "--format",    "--map", "--tz",
+					  "--reorder", "--client",  "--keys",      "--top", "--fail-if",
+					  "--csv",     "--html",    "--html-names" };
 static const char *const without_value[] = { "--json", "--all", "--quiet", "--help" };
 
 static bool is_among(const char *const *words, size_t n, const char *word)
@@ -291,19 +306,27 @@ static int check_limits(const struct replay_run *run)
 	return DONE;
 }
 
+/* Rows and pages have addresses of clients, so only the owner may read the file. */
+static FILE *open_own(const char *path)
+{
+	const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, S_IRUSR | S_IWUSR);
+
+	if (file < 0)
+		return NULL;
+	(void)fchmod(file, S_IRUSR | S_IWUSR); /* it may have been there before */
+	return fdopen(file, "w");
+}
+
 static bool open_csv(struct replay_run *run)
 {
 	const char *const path = run->options.csv_path;
-	int file;
 
 	if (path == NULL)
 		return true;
 	if (strcmp(path, "-") == 0) {
 		run->csv = stdout;
 	} else {
-		/* Rows have addresses of clients. */
-		file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, S_IRUSR | S_IWUSR);
-		run->csv = file < 0 ? NULL : fdopen(file, "w");
+		run->csv = open_own(path);
 	}
 	if (run->csv == NULL) {
 		fprintf(stderr, "weir replay: --csv %s: %s\n", path, strerror(errno));
@@ -331,9 +354,13 @@ static bool begin_side(struct replay_run *run, struct replay_side *side, const s
 		return false;
 	}
 	side->stats = weir__replay_stats_new(side->replay, run->client, run->options.top);
-	if (side->stats == NULL)
+	if (side->stats && run->options.html_path)
+		side->plots = weir__replay_plots_new(run->client);
+	if (side->stats == NULL || (run->options.html_path && side->plots == NULL)) {
 		fputs("weir replay: no memory\n", stderr);
-	return side->stats != NULL;
+		return false;
+	}
+	return true;
 }
 
 static bool begin(struct replay_run *run, const struct weir__log_record *first)
@@ -400,9 +427,13 @@ static bool replay_all(struct replay_run *run)
 		}
 		weir__replay_decide(run->now.replay, records, n, answers);
 		weir__replay_stats_add(run->now.stats, records, answers, n);
+		if (run->now.plots)
+			weir__replay_plots_add(run->now.plots, records, answers, n);
 		if (run->changes) {
 			weir__replay_decide(run->old.replay, records, n, old_answers);
 			weir__replay_stats_add(run->old.stats, records, old_answers, n);
+			if (run->old.plots)
+				weir__replay_plots_add(run->old.plots, records, old_answers, n);
 			weir__replay_changes_add(run->changes, records, old_answers, answers, n);
 		}
 		if (run->csv)
@@ -593,6 +624,23 @@ static bool close_csv(struct replay_run *run)
 	return is_good;
 }
 
+static bool write_html(const struct replay_run *run)
+{
+	const char *const path = run->options.html_path;
+	FILE *out;
+	bool is_good;
+
+	if (path == NULL)
+		return true;
+	out = open_own(path);
+	is_good = out && weir__replay_html(run, out);
+	if (out)
+		is_good = fclose(out) == 0 && is_good;
+	if (!is_good)
+		fprintf(stderr, "weir replay: --html %s: %s\n", path, strerror(errno ? errno : EIO));
+	return is_good;
+}
+
 /* Errors of inputs that were read in part. */
 static bool report_errors(const struct replay_run *run)
 {
@@ -642,6 +690,7 @@ static int replay(struct replay_run *run)
 		weir__replay_report(run, stderr);
 		return FAILED;
 	}
+	is_good &= write_html(run);
 	if (run->options.is_json)
 		weir__replay_json(run, stdout);
 	else if (run->csv != stdout)
@@ -652,6 +701,7 @@ static int replay(struct replay_run *run)
 static void free_side(struct replay_side *side)
 {
 	weir__replay_stats_free(side->stats);
+	weir__replay_plots_free(side->plots);
 	weir__replay_free(side->replay);
 	weir_policy_free(side->policy);
 }

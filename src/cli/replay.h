@@ -7,6 +7,7 @@
 #include "replay/fail_if.h"
 #include "replay/log_reader.h"
 #include "replay/replay_changes.h"
+#include "replay/replay_plots.h"
 
 enum { REPLAY_MAPS_MAX = 64 };
 
@@ -17,16 +18,19 @@ struct replay_options {
 	struct weir__slice client; /* the attribute that tells clients apart */
 	uint64_t keys, top;
 	bool is_json, is_quiet, has_all; /* has_all: --csv has allowed requests, too */
+	const char *html_path;           /* NULL: no HTML report */
+	bool has_plain_names;            /* in the HTML report; false: hashed */
 	const char *csv_path;            /* NULL: none; "-": standard output, instead of the report */
 	struct weir__fail_if fail_if;
 };
 
 /* A policy and its replay. */
 struct replay_side {
-	struct weir_policy *policy;  /* NULL: without this side, or once the replay owns it */
+	struct weir_policy *policy;  /* NULL: the side does not exist, or the replay owns it */
 	struct weir__replay *replay; /* NULL: there were no requests */
 	struct weir__replay_stats *stats;
-	struct weir_table_stats table; /* at the end */
+	struct weir__replay_plots *plots; /* NULL: no HTML report */
+	struct weir_table_stats table;    /* at the end */
 };
 
 struct replay_run {
@@ -55,6 +59,9 @@ void weir__replay_report(const struct replay_run *run, FILE *out);
 
 /* replay_json.c */
 void weir__replay_json(const struct replay_run *run, FILE *out);
+
+/* replay_html.c: one page. Returns false if it cannot be written. */
+bool weir__replay_html(const struct replay_run *run, FILE *out);
 
 /* replay_csv.c: one row for each denied request; with a comparison, for each that is decided differently. */
 void weir__replay_csv_head(const struct replay_run *run);

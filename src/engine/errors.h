@@ -64,6 +64,15 @@
 	X(LIMITS_FIRST, "ERR invalid number of a limit: use a whole number, 0 or more", "", \
 	  "the argument of WEIR.LIMITS is not a number") \
 	X(LIVE, "ERR WEIR.LIVE: ", "<what to use>", "an option of WEIR.LIVE is unknown, or its value is wrong") \
+	X(RECORD_OPTION, "ERR invalid option of WEIR.RECORD START: use SAMPLE and 1 to 1000000, KEYS and HASHED or PLAIN, KEEP and the name of an attribute", "", \
+	  "an option is unknown, or its value is wrong, or there are more than 8 KEEP") \
+	X(RECORD_NUMBER, "ERR invalid number of a recording: use the reply to WEIR.RECORD START", "", \
+	  "the argument of WEIR.RECORD READ or STOP is not a number") \
+	X(RECORD_BUSY, "BUSY another recording is running: retry when it has ended", "", \
+	  "WEIR.RECORD START while another client records; a recording that was not read for 10 s has ended") \
+	X(RECORD_NONE, "NORECORDING no recording has this number: it has ended, or was not read for 10 s", "", \
+	  "WEIR.RECORD READ or STOP after the end of the recording, or with another number") \
+	X(RECORD_ROOM, "ERR no memory for a recording", "", "a recording takes about 12 MB of the server's memory") \
 	X(HOLD_ID, "ERR invalid id: use 1 to 64 bytes", "", "the id of a hold is empty or too long") \
 	X(HOLD_KEY, "ERR the key is too long: a hold's key has at most 256 bytes", "", "the key of a hold is too long") \
 	X(HOLD_TIME, "ERR invalid ttl: use 1 to 86400000 ms", "", "the ttl of a hold is 0, or longer than a day") \

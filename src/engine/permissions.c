@@ -30,6 +30,7 @@ unsigned weir__operation_roles(enum weir__operation operation)
 		[WEIR__OP_POLICY] = ADMIN,
 		[WEIR__OP_POLICY_PUT] = ADMIN,
 		[WEIR__OP_POLICY_VALIDATE] = 0,
+		[WEIR__OP_RECORD] = ADMIN,
 	};
 
 	return roles[operation];
@@ -38,7 +39,7 @@ unsigned weir__operation_roles(enum weir__operation operation)
 static bool is_of_all_tenants(enum weir__operation operation)
 {
 	return operation == WEIR__OP_CHANGE || operation == WEIR__OP_LIVE || operation == WEIR__OP_METRICS ||
-	       operation == WEIR__OP_CONFIG;
+	       operation == WEIR__OP_CONFIG || operation == WEIR__OP_RECORD;
 }
 
 bool weir__user_may(const struct weir__user *user, enum weir__operation operation)

@@ -251,10 +251,22 @@ static struct weir__store_request *keep(struct weir__store_request *store_reques
 	return &moved->store_request;
 }
 
+bool weir__request_submit_recorded(struct weir__request *request)
+{
+	struct weir__recorder_attributes attributes = { .n = 0 };
+
+	if (request->kind->attributes)
+		attributes = request->kind->attributes(request);
+	return weir__recorder_submit(request->context->recorder, request->context->store, &request->store_request,
+				     attributes);
+}
+
 static void complete(struct weir__store_request *store_request)
 {
 	struct weir__request *const request = (struct weir__request *)(void *)store_request;
 
+	if (WEIR__UNLIKELY(weir__recorder_is_on(request->context->recorder)))
+		weir__recorder_completed(request->context->recorder, store_request);
 	if (request->kind->advance(request))
 		weir__request_finish(request);
 }

@@ -14,6 +14,7 @@
 #define WEIR_ENGINE_REQUEST_H
 
 #include "engine/context.h"
+#include "observe/recorder.h"
 
 struct weir__trace_context;
 
@@ -38,6 +39,9 @@ struct weir__request_kind {
 
 	/* Frees what the request owns besides its own memory. May be NULL. */
 	void (*fini)(struct weir__request *request);
+
+	/* The attributes of the request, for a recording. NULL: it has none. */
+	struct weir__recorder_attributes (*attributes)(const struct weir__request *request);
 };
 
 struct weir__request {
@@ -91,6 +95,9 @@ static inline bool weir__request_run(struct weir__request *request)
 
 extern const struct weir__store_caller weir__request_caller;
 
+/* The same while decisions are recorded. */
+bool weir__request_submit_recorded(struct weir__request *request);
+
 /* Submits request->store_request. Returns true if the store has decided, false if the request has moved. */
 static inline bool weir__request_submit(struct weir__request *request)
 {
@@ -98,6 +105,8 @@ static inline bool weir__request_submit(struct weir__request *request)
 	if (WEIR__UNLIKELY(
 		    request->has_moved)) /* time has passed since the first submit, and other requests were decided */
 		request->store_request.now = weir_table_now(request->context->table);
+	if (WEIR__UNLIKELY(weir__recorder_is_on(request->context->recorder)))
+		return weir__request_submit_recorded(request);
 	return weir__store_submit(request->context->store, &request->store_request);
 }
 

@@ -34,14 +34,15 @@ struct weir__waiter {
 	bool is_first; /* of its queue */
 	bool is_again; /* has tried before */
 	bool departs_only;
-	bool is_closed;                      /* what the store said last */
-	uint64_t hash;                       /* of all keys under their limits; identifies the queue */
-	weir_ns since, deadline, called_at;  /* when it began, ends, and last called the store */
-	weir_ns due;                         /* when to look at it next */
-	uint32_t place;                      /* index in the heap */
-	struct weir__waiter *behind, *ahead; /* in the queue */
-	struct weir__waiter *last;           /* of the first: the end of the queue */
-	struct weir__waiter *next_line;      /* of the first: the next queue in the same bucket */
+	struct weir__recorder_attributes attributes; /* of the first call, unless n is 0 */
+	bool is_closed;                              /* what the store said last */
+	uint64_t hash;                               /* of all keys under their limits; identifies the queue */
+	weir_ns since, deadline, called_at;          /* when it began, ends, and last called the store */
+	weir_ns due;                                 /* when to look at it next */
+	uint32_t place;                              /* index in the heap */
+	struct weir__waiter *behind, *ahead;         /* in the queue */
+	struct weir__waiter *last;                   /* of the first: the end of the queue */
+	struct weir__waiter *next_line;              /* of the first: the next queue in the same bucket */
 	/* The store's last verdict, the claim that decided, and when, on the local clock. */
 	struct weir_verdict verdict;
 	uint32_t decider;
@@ -325,8 +326,10 @@ static const struct weir__store_caller caller = { keep, complete };
 static bool call_store(struct weir__waiter *waiter, enum weir__store_operation operation,
 		       const struct weir_claim *claims, struct weir_verdict *verdicts, uint32_t n, weir_ns now)
 {
+	const struct weir__recorder_attributes attributes = waiter->attributes;
 	struct weir__store_request *const call = &waiter->call;
 
+	waiter->attributes.n = 0;
 	call->operation = operation;
 	/* Only a take decides all claims together. For a peek, each claim on its own is enough. */
 	call->is_each = operation != WEIR__STORE_DEPART;
@@ -340,7 +343,10 @@ static bool call_store(struct weir__waiter *waiter, enum weir__store_operation o
 	waiter->called_at = now;
 	waiter->is_under_way = true;
 	set_due(waiter, WEIR_NEVER);
-	if (!weir__store_submit(waiter->waiting->options.store, call))
+	if (WEIR__UNLIKELY(weir__recorder_is_on(waiter->waiting->options.recorder)) ?
+		    !weir__recorder_submit(waiter->waiting->options.recorder, waiter->waiting->options.store, call,
+					   attributes) :
+		    !weir__store_submit(waiter->waiting->options.store, call))
 		return false;
 	waiter->is_under_way = false;
 	return true;
@@ -472,6 +478,8 @@ static void complete(struct weir__store_request *call)
 	const weir_ns now = weir_table_now(options->table);
 	struct weir__wait_outcome outcome;
 
+	if (WEIR__UNLIKELY(weir__recorder_is_on(options->recorder)))
+		weir__recorder_completed(options->recorder, call);
 	waiter->is_under_way = false;
 	if (waiter->state == CANCELS) {
 		cancel(waiter, now);
@@ -589,6 +597,7 @@ enum weir__wait_result weir__waiting_begin(struct weir__waiting *waiting, const 
 	waiter->waiting = waiting;
 	waiter->owner = request->owner;
 	waiter->departs_only = request->departs_only;
+	waiter->attributes = request->attributes;
 	waiter->hash = hash_of(waiter);
 	waiter->since = now;
 	waiter->deadline = weir__add_saturating(now, request->patience);

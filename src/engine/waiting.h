@@ -14,6 +14,7 @@
 #ifndef WEIR_ENGINE_WAITING_H
 #define WEIR_ENGINE_WAITING_H
 
+#include "observe/recorder.h"
 #include "store/store.h"
 
 struct weir__waiting;
@@ -28,6 +29,7 @@ struct weir__wait_request {
 	void *owner;      /* not NULL */
 	/* Waits only for the delays of limits that shape. A denial ends the wait at once. */
 	bool departs_only;
+	struct weir__recorder_attributes attributes; /* for a recording; not kept */
 };
 
 /* How a wait ended. */
@@ -48,8 +50,9 @@ enum weir__wait_result {
 
 struct weir__waiting_options {
 	struct weir__store *store;
-	struct weir_table *table; /* its clock times the waits */
-	uint32_t most;            /* the most waits at once */
+	struct weir_table *table;        /* its clock times the waits */
+	struct weir__recorder *recorder; /* NULL: decisions are not recorded */
+	uint32_t most;                   /* the most waits at once */
 	/* Called when a wait that has begun is over. It may begin other waits. */
 	void (*over)(void *owner, const struct weir__wait_outcome *outcome);
 	/* Called when the store has completed a call and the wait goes on. May be NULL. */

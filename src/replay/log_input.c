@@ -6,6 +6,7 @@
 
 #include "core/text.h"
 #include "os/byte_stream.h"
+#include "replay/recording_lines.h"
 
 /* The room for bytes holds the longest line and much more, so that what moves to its front is little. */
 enum { ROOM = 512 * 1024 };
@@ -13,6 +14,7 @@ enum { ROOM = 512 * 1024 };
 struct weir__log_input {
 	struct weir__byte_stream *stream;
 	struct weir__log_format *format;
+	struct weir__recording_lines *recording; /* instead of stream and format; NULL: the input is not a recording */
 	struct weir__log_input_info info;
 	uint64_t number;  /* lines so far, with empty ones */
 	size_t at, n;     /* room[at..n) has not been parsed */
@@ -96,10 +98,32 @@ static bool next_line(struct weir__log_input *input, struct weir__slice *ret_lin
 	}
 }
 
+/* The next request of a recording that has attributes. Others stated their limit, so another policy cannot decide
+ * them. */
+static bool next_request(struct weir__log_input *input, struct weir__log_line *ret_line, uint64_t *ret_number)
+{
+	enum weir__recording_line found;
+
+	while ((found = weir__recording_lines_next(input->recording, ret_line)) != WEIR__RECORDING_LINE_NONE) {
+		input->number++;
+		input->info.lines++;
+		if (found == WEIR__RECORDING_LINE_GOOD) {
+			input->info.has_fractions = input->info.has_durations = true;
+			*ret_number = input->number;
+			return true;
+		}
+		note_bad(input, (struct weir__slice){ "", 0 }, "it states its limit, so a policy does not apply to it");
+	}
+	input->info.error = weir__recording_lines_fault(input->recording);
+	return false;
+}
+
 bool weir__log_input_next(struct weir__log_input *input, struct weir__log_line *ret_line, uint64_t *ret_number)
 {
 	struct weir__slice bytes;
 
+	if (input->recording)
+		return next_request(input, ret_line, ret_number);
 	while (input->format && next_line(input, &bytes)) {
 		const char *why;
 
@@ -132,6 +156,18 @@ static void read_beginning(struct weir__log_input *input)
 {
 	while (!input->is_at_end && input->n < ROOM && memchr(input->room, '\n', input->n) == NULL)
 		read_more(input);
+}
+
+/* A recording is read from its beginning again, by frames. */
+static int open_recording(const struct weir__log_options *options, struct weir__log_input *input,
+			  struct weir_message *ret_message)
+{
+	if (strcmp(input->info.path, "-") == 0)
+		return refuse(ret_message, input->info.path, "a recording must be a file", WEIR_ERR_SYNTAX);
+	weir__byte_stream_close(input->stream);
+	input->stream = NULL;
+	input->info.format = "recording";
+	return weir__recording_lines_new(options, input->info.path, &input->recording, ret_message);
 }
 
 static int choose_format(const struct weir__log_options *options, struct weir__log_input *input,
@@ -179,7 +215,10 @@ int weir__log_input_new(const struct weir__log_options *options, const char *pat
 	} else {
 		read_beginning(input);
 		/* An empty input has no format, and no lines. */
-		error = input->n > 0 ? choose_format(options, input, ret_message) : WEIR_OK;
+		if (weir__recording_is((struct weir__slice){ input->room, input->n }))
+			error = open_recording(options, input, ret_message);
+		else if (input->n > 0)
+			error = choose_format(options, input, ret_message);
 	}
 	if (error != WEIR_OK) {
 		weir__log_input_free(input);
@@ -196,7 +235,8 @@ const struct weir__log_input_info *weir__log_input_info(const struct weir__log_i
 
 uint64_t weir__log_input_done(const struct weir__log_input *input, uint64_t *ret_all)
 {
-	return weir__byte_stream_done(input->stream, ret_all);
+	return input->recording ? weir__recording_lines_done(input->recording, ret_all) :
+				  weir__byte_stream_done(input->stream, ret_all);
 }
 
 void weir__log_input_free(struct weir__log_input *input)
@@ -205,5 +245,6 @@ void weir__log_input_free(struct weir__log_input *input)
 		return;
 	weir__byte_stream_close(input->stream);
 	weir__log_format_free(input->format);
+	weir__recording_lines_free(input->recording);
 	free(input);
 }

@@ -73,6 +73,7 @@ static void roles_allow_operations(void)
 		{ WEIR__OP_LIMITS, 0 },      { WEIR__OP_CHANGE, O | A },  { WEIR__OP_EXPLAIN, R | A },
 		{ WEIR__OP_LIVE, R | A },    { WEIR__OP_METRICS, R | A }, { WEIR__OP_CONFIG, R | A },
 		{ WEIR__OP_POLICY, A },      { WEIR__OP_POLICY_PUT, A },  { WEIR__OP_POLICY_VALIDATE, 0 },
+		{ WEIR__OP_RECORD, A },
 	};
 
 	CHECK_EQ(sizeof(rows) / sizeof(rows[0]), WEIR__OPERATIONS);
@@ -93,9 +94,9 @@ static void tenants_have_operations_of_their_own(void)
 	char fault[WEIR__ROLE_FAULT];
 
 	for (enum weir__operation i = 0; i < WEIR__OPERATIONS; i++)
-		CHECK_EQ(weir__user_may(&user, i), i != WEIR__OP_CHANGE && i != WEIR__OP_LIVE &&
-							   i != WEIR__OP_METRICS && i != WEIR__OP_CONFIG &&
-							   i != WEIR__OP_POLICY && i != WEIR__OP_POLICY_PUT);
+		CHECK_EQ(weir__user_may(&user, i),
+			 i != WEIR__OP_CHANGE && i != WEIR__OP_LIVE && i != WEIR__OP_METRICS && i != WEIR__OP_CONFIG &&
+				 i != WEIR__OP_POLICY && i != WEIR__OP_POLICY_PUT && i != WEIR__OP_RECORD);
 	weir__operation_explain_role(&user, WEIR__OP_LIVE, fault);
 	CHECK_TEXT(fault, "not for users with a key_prefix, and acme has acme/");
 }

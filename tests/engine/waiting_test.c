@@ -128,7 +128,7 @@ static enum weir__wait_result begin(struct fixture *fixture, int number, const c
 				    uint64_t cost, weir_ns patience, weir_ns now, struct weir_verdict *ret_verdict)
 {
 	const struct weir_claim claim = claim_of(fixture, key, text, cost);
-	const struct weir__wait_request request = { &claim, 1, patience, &owners[number], false };
+	const struct weir__wait_request request = { &claim, 1, patience, &owners[number], false, { .n = 0 } };
 
 	return begin_request(fixture, &request, now, ret_verdict, number);
 }
@@ -443,7 +443,7 @@ static enum weir__wait_result begin_departing(struct fixture *fixture, int numbe
 	const struct weir_claim claims[] = { claim_of(fixture, "q", "5/s leaky queue 4", 1),
 					     claim_of(fixture, "q", "2/s leaky queue 9", 1),
 					     claim_of(fixture, "k", police, 1) };
-	const struct weir__wait_request request = { claims, 3, patience, &owners[number], true };
+	const struct weir__wait_request request = { claims, 3, patience, &owners[number], true, { .n = 0 } };
 
 	return begin_request(fixture, &request, now, ret_verdict, number);
 }
@@ -499,7 +499,7 @@ static enum weir__wait_result begin_both(struct fixture *fixture, int number, co
 {
 	const struct weir_claim claims[] = { claim_of(fixture, "q", "1/s leaky queue 5", cost),
 					     claim_of(fixture, "k", other, cost) };
-	const struct weir__wait_request request = { claims, 2, patience, &owners[number], false };
+	const struct weir__wait_request request = { claims, 2, patience, &owners[number], false, { .n = 0 } };
 
 	return begin_request(fixture, &request, now, ret_verdict, number);
 }

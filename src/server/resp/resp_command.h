@@ -87,6 +87,8 @@ weir__run_command weir__cl_throttle, weir__throttle, weir__take, weir__upto, wei
 	weir__inspect, weir__all, weir__check_command, weir__hold, weir__settle, weir__release;
 /* resp_policy.c */
 weir__run_command weir__explain_command, weir__limits_command, weir__change, weir__reload, weir__live_command;
+/* resp_record.c */
+weir__run_command weir__record_command;
 /* resp_client.c */
 weir__run_command weir__auth, weir__ping, weir__echo, weir__hello, weir__select, weir__quit, weir__multi, weir__exec,
 	weir__discard, weir__client_command, weir__reset_connection, weir__replies, weir__acl, weir__cluster;
