@@ -108,7 +108,7 @@ static bool next_request(struct weir__log_input *input, struct weir__log_line *r
 		input->number++;
 		input->info.lines++;
 		if (found == WEIR__RECORDING_LINE_GOOD) {
-			input->info.has_fractions = true;
+			input->info.has_fractions = input->info.has_durations = true;
 			*ret_number = input->number;
 			return true;
 		}

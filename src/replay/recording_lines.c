@@ -81,9 +81,9 @@ static void set_line(const struct weir__recording_lines *lines, const struct wei
  * such. */
 static bool is_stated(const struct weir__recording_decision *decision)
 {
-	return !decision->is_shadow && (decision->operation == WEIR__RECORDING_TAKE ||
-					decision->operation == WEIR__RECORDING_UPTO ||
-					decision->operation == WEIR__RECORDING_DEPART);
+	return !decision->is_shadow &&
+	       (decision->operation == WEIR__RECORDING_TAKE || decision->operation == WEIR__RECORDING_UPTO ||
+		decision->operation == WEIR__RECORDING_DEPART);
 }
 
 enum weir__recording_line weir__recording_lines_next(struct weir__recording_lines *lines,

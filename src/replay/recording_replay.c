@@ -16,7 +16,7 @@ enum {
 	KEYS_MOST = 1 << 26,
 	LIMITS_LEAST = 64,
 	LIMITS_MOST = 1 << 20,
-	ARENA_LEAST = 1 << 20,
+	ARENA_LEAST = 1 << 16,
 	BYTES_PER_KEY = 512, /* of arena: root, an index and leaves */
 	BYTES_PER_EVENT = 32,
 };
@@ -26,7 +26,7 @@ static const uint64_t arena_most = UINT64_C(1) << 31;
 /* What an id refers to. */
 struct known_limit {
 	const struct weir_table_limit *limit; /* NULL: nothing, or a limit that cannot be made */
-	struct weir_table_limit inlined;
+	struct weir_table_limit *inlined;     /* its memory, if it is inline; kept for the next limit with this id */
 };
 
 struct weir__recording_replay {
@@ -117,6 +117,8 @@ void weir__recording_replay_free(struct weir__recording_replay *replay)
 	if (replay == NULL)
 		return;
 	weir_table_free(replay->table);
+	for (size_t i = 0; i < WEIR__RECORDING_LIMITS_MAX; i++)
+		free(replay->limits[i].inlined);
 	free(replay->seen);
 	free(replay);
 }
@@ -129,12 +131,16 @@ static bool make_inline(struct weir__recording_replay *replay, const struct weir
 	unsigned char space[9] = { 0 };
 
 	memcpy(space + 1, &recorded->space, 8);
-	if (weir__inline_limit_init(&known->inlined, replay->table, space, sizeof(space), limit, replay->counted_as,
+	if (known->inlined == NULL)
+		known->inlined = calloc(1, sizeof(*known->inlined));
+	if (known->inlined == NULL)
+		return false;
+	if (weir__inline_limit_init(known->inlined, replay->table, space, sizeof(space), limit, replay->counted_as,
 				    NULL) != WEIR_OK)
 		return false;
 	if (recorded->is_shared)
-		weir__inline_limit_share(&known->inlined);
-	known->limit = &known->inlined;
+		weir__inline_limit_share(known->inlined);
+	known->limit = known->inlined;
 	return true;
 }
 

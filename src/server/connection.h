@@ -133,8 +133,8 @@ struct weir__protocol_handler {
 	/* Called when the connection closes. Frees its state, including connection->of_protocol. */
 	void (*forget)(struct weir__connection *connection);
 
-	/* For a protocol that can tell a client to send no more requests: called when the server shuts down (is_last),
-	 * another one has taken over, or the connection is idle. May be NULL. */
+	/* For a protocol that can tell a client to send no more requests: called when the server shuts down or the connection
+	 * is idle (is_last), or when a new server has taken over. May be NULL. */
 	void (*leave)(struct weir__worker *worker, struct weir__connection *connection, bool is_last);
 
 	/* Called about once a second. May be NULL. */

@@ -104,7 +104,7 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "http2_idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "10min", PLACE(http2_idle_ns), "TIME",
 	  "Close an HTTP/2 connection, so also one of gRPC, on which nothing was sent for this long; 0 means never.", NULL },
 	{ "http2_age", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "0", PLACE(http2_age_ns), "TIME",
-	  "Ask the client of an HTTP/2 connection to open another one after this long, by GOAWAY, so that load balancers spread "
+	  "Ask the client of an HTTP/2 connection to open a new one after this long, by GOAWAY, so that load balancers spread "
 	  "connections again; 0 means never.", NULL },
 	{ "header_time", WEIR__SETTING_DURATION, 100000000, DAY_NS, "10s", PLACE(header_time_ns), "TIME",
 	  "Refuse a request that is still incomplete this long after its first byte, or, for the first one of an HTTP "

@@ -31,7 +31,7 @@ static weir_ns end_idle(struct weir__worker *worker, size_t protocol)
 			continue;
 		}
 		if (silent->protocol->leave)
-			silent->protocol->leave(worker, silent, false);
+			silent->protocol->leave(worker, silent, true);
 		weir__worker_close(worker, silent);
 	}
 	return at;

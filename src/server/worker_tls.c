@@ -16,7 +16,8 @@
 #include "server/certificates.h"
 #include "server/connection.h"
 
-/* What OpenSSL 3.0 takes of the heap for a connection: during the handshake, and later without its buffers. */
+/* What OpenSSL 3.0 takes of the heap for a connection, rounded up: during the handshake (43 KiB were measured), and later
+ * without its buffers (14 KiB). */
 enum { SHAKING_BYTES = 64 * 1024, OPEN_BYTES = 16 * 1024 };
 
 static const weir_ns turn_ns = 1000000; /* for handshakes, of one turn of the loop */

@@ -54,8 +54,7 @@ const char *weir__lease_obstacle_text(enum weir__lease_obstacle obstacle)
 		[WEIR__LEASE_LOG] = "a sliding log keeps each event in Redis; use a sliding_counter",
 		[WEIR__LEASE_COUNT_ALL] = "it counts denied requests, which Redis must see",
 		[WEIR__LEASE_FEW] = "servers may hold fewer than 2 units; raise stranded or the limit",
-		[WEIR__LEASE_FAST] = "the units that servers may hold are used in less than 2 ms; raise stranded or "
-				     "the burst",
+		[WEIR__LEASE_FAST] = "the units that servers may hold are used in less than 2 ms; raise stranded",
 	};
 
 	return texts[obstacle];

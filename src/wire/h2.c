@@ -143,9 +143,9 @@ static void free_stream(struct weir__h2_stream *stream)
 {
 	struct weir__h2 *const session = stream->session;
 
+	leave_queue(stream);
 	if (session->options.closed)
 		session->options.closed(session->options.context, stream);
-	leave_queue(stream);
 	drop_request(stream);
 	drop_out(stream);
 	give_bytes(stream->grpc_words, session);
@@ -660,11 +660,12 @@ size_t weir__h2_write(struct weir__h2 *session, char *out, size_t room)
 		const size_t taken = session->n_left < room - n ? session->n_left : room - n;
 		ssize_t written;
 
-		if (taken > 0)
+		if (taken > 0) {
 			memcpy(out + n, session->left, taken);
-		n += taken;
-		session->left += taken;
-		session->n_left -= taken;
+			n += taken;
+			session->left += taken;
+			session->n_left -= taken;
+		}
 		if (session->n_left > 0)
 			return n;
 		written = nghttp2_session_mem_send(session->nghttp2, &session->left);
@@ -680,6 +681,12 @@ size_t weir__h2_write(struct weir__h2 *session, char *out, size_t room)
 		return n + (room > n ? weir__h2_write(session, out + n, room - n) : 0);
 	}
 	return n;
+}
+
+void weir__h2_warn(struct weir__h2 *session)
+{
+	if (!session->is_over && !session->has_left)
+		(void)nghttp2_submit_shutdown_notice(session->nghttp2);
 }
 
 void weir__h2_go_away(struct weir__h2 *session, uint32_t code)

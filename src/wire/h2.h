@@ -86,6 +86,10 @@ void weir__h2_reset(struct weir__h2_stream *stream, uint32_t code);
 /* Writes up to `room` bytes, which is at least 32 KiB. Returns how many; 0: nothing to write now. */
 size_t weir__h2_write(struct weir__h2 *session, char *out, size_t room);
 
+/* Asks the client to open no more streams, while those that it has sent in the meantime are still served. Call
+ * weir__h2_go_away when they must have arrived. */
+void weir__h2_warn(struct weir__h2 *session);
+
 /* Tells the client that new streams are not served any more. Those under way are. With a code other than 0 nothing is
  * served any more. */
 void weir__h2_go_away(struct weir__h2 *session, uint32_t code);

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""gRPC: Envoy's rate limit service and health, with grpcio as the client, and frame by frame.
+"""gRPC: Envoy's rate limit service and health, with grpcio and grpc-js as clients, and frame by frame.
 
-    grpc_test.py WEIR"""
+    grpc_test.py WEIR [FOLDER]
+
+FOLDER keeps npm downloads for the next run. Without it, and without a connection to npm, grpc-js is skipped."""
 # Covers: src/engine/given_limits.c, src/server/h2/grpc.c, src/server/h2/grpc_health.c, src/server/h2/grpc_ratelimit.c
 
 import contextlib
 import http.client
 import os
 import re
+import shutil
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 
@@ -24,9 +28,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
 import h2_frames as h2  # noqa: E402
-from daemon import TIMEOUT_S, daemon, run  # noqa: E402
+from daemon import TIMEOUT_S, Skipped, daemon, run  # noqa: E402
 from redis_server import redis  # noqa: E402
 from resp_client import until  # noqa: E402
+from tls_certificates import Authority  # noqa: E402
 from rls_messages import (CHECK, DAY, MINUTE, OK, OVER_LIMIT, SHOULD_RATE_LIMIT, WATCH, WEEK, YEAR, Answer, descriptor,  # noqa: E402
                           fields, part, request)
 
@@ -352,6 +357,58 @@ def an_old_connection_is_replaced():
         raw.close()
 
 
+def over_tls():
+    """gRPC and the HTTP API by ALPN; a client certificate is a user, whose role decides."""
+    with tempfile.TemporaryDirectory(prefix="weir-grpc-") as folder:
+        ca = Authority(folder)
+        pem, key = ca.server()
+        client_pem, client_key = ca.sign("envoy", "URI:spiffe://shop/envoy")
+        users = 'users:\n  envoy: {certificate: "spiffe://shop/envoy", role: decide}\n'
+        with serving("--grpc", "tls://127.0.0.1:0", "--metrics-listen", "tls://127.0.0.1:0", "--tls-cert", pem, "--tls-key", key, "--tls-client-ca", ca.pem, "--tls-client-auth", "optional",
+                     users=users) as one:
+            metrics_at, grpc_at = (one.process.stdout.readline().decode().split("://")[-1].strip() for _ in range(2))
+            read = {path: open(path, "rb").read() for path in (ca.pem, client_pem, client_key)}
+            for chain, expected in (((read[client_key], read[client_pem]), None), ((None, None), "UNAUTHENTICATED")):
+                client = Client(one.http_at)
+                client.channel = grpc.secure_channel(grpc_at, grpc.ssl_channel_credentials(read[ca.pem], *chain))
+                with client:
+                    if expected:
+                        assert client.error(SHOULD_RATE_LIMIT, request("shop", descriptor("user=ann")))[0] == expected
+                        continue
+                    assert client.ask(descriptor("user=ann")).remaining == [9]
+                    found = client.error(SHOULD_RATE_LIMIT, request("shop", descriptor("user=ann", hits=1, gives_back=True)))
+                    assert found[0] == "PERMISSION_DENIED", found
+            got = subprocess.run(["curl", "-sS", "--max-time", "60", "--cacert", ca.pem, "-w", "%{http_version} %{http_code}",
+                                  f"https://{metrics_at}/healthz"], capture_output=True, text=True, check=True, timeout=TIMEOUT_S).stdout
+            assert got == "ok\n2 200", got
+
+
+def grpc_js():
+    """1000 calls at once by @grpc/grpc-js, and an error."""
+    if len(sys.argv) < 3:
+        raise Skipped("no folder for npm")
+    folder, here = sys.argv[2], os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients/grpc-js")
+    os.makedirs(folder, exist_ok=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(os.path.join(here, name), folder)
+    if not os.path.isdir(os.path.join(folder, "node_modules/@grpc/grpc-js")):
+        done = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries", "1", "--cache",
+                               os.path.join(folder, "npm-cache")], cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Skipped("npm is not reachable")
+
+    def node(method, message, *count):
+        return subprocess.run(["node", os.path.join(here, "grpc.js"), one.http_at, method, message.hex(), *count], check=True,
+                              capture_output=True, text=True, timeout=TIMEOUT_S, env={**os.environ, "WEIR_MODULES": folder}).stdout.splitlines()
+
+    with serving() as one:
+        lines = node(SHOULD_RATE_LIMIT, request("shop", descriptor("big=1")), "1000")
+        left = sorted(Answer(bytes.fromhex(line)).remaining[0] for line in lines)
+        assert left == list(range(100000 - 1000, 100000)), (len(left), lines[:3])
+        assert node(CHECK, part(1, "ratelimit")) == ["0801"]
+        assert node(SHOULD_RATE_LIMIT, request("", descriptor("big=1")))[0].startswith("3 the domain is empty")
+
+
 def with_both(name, test):
     return [(f"{name}: {store}", lambda store=store: test(store)) for store in ("table", "redis")]
 
@@ -370,5 +427,7 @@ sys.exit(run([
     ("health with a store", health_with_a_store),
     ("an address for gRPC", an_address_for_grpc),
     ("many calls at once", many_calls_at_once),
+    ("over TLS", over_tls),
+    ("grpc-js", grpc_js),
     ("an old connection is replaced", an_old_connection_is_replaced),
 ]))

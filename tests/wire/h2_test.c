@@ -417,6 +417,28 @@ static void going_away_ends_what_is_under_way(void)
 	end();
 }
 
+/* A request that crosses the warning on its way is served. */
+static void a_warning_comes_first(void)
+{
+	int32_t number;
+
+	begin(65535);
+	CHECK(exchange());
+	weir__h2_warn(session);
+	number = ask("/x", 0);
+	CHECK(to_server());
+	to_client();
+	CHECK(is_away && away == 0);
+	CHECK(exchange());
+	respond(weir__h2_take(session), 10);
+	CHECK(exchange());
+	CHECK(got[number].status == 200 && got[number].is_closed && !weir__h2_is_over(session));
+	weir__h2_go_away(session, 0);
+	(void)exchange();
+	CHECK(weir__h2_is_over(session));
+	end();
+}
+
 static void not_http2(void)
 {
 	begin(65535);
@@ -447,5 +469,5 @@ static void memory_is_given_back(void)
 TESTS(TEST(requests_have_the_form_of_http), TEST(a_reset_request_is_not_taken), TEST(errors_have_a_status),
       TEST(early_responses_end_the_stream), TEST(incomplete_requests_are_bounded), TEST(grpc_ends_with_a_status),
       TEST(bodies_are_sent_in_turns), TEST(windows_hold_bodies_back), TEST(floods_end_the_session),
-      TEST(resets_by_the_server_count), TEST(going_away_ends_what_is_under_way), TEST(not_http2),
-      TEST(memory_is_given_back))
+      TEST(resets_by_the_server_count), TEST(going_away_ends_what_is_under_way), TEST(a_warning_comes_first),
+      TEST(not_http2), TEST(memory_is_given_back))

@@ -25,7 +25,7 @@ void weir__grpc_end(struct weir__h2_of_stream *stream, enum weir__grpc_status st
 {
 	if (!weir__h2_respond(&stream->stream, 200, &type, 1, false))
 		weir__h2_reset(&stream->stream, WEIR__H2_INTERNAL_ERROR);
-	weir__h2_end(&stream->stream, status, why);
+	weir__h2_end(&stream->stream, (int)status, why);
 }
 
 void weir__grpc_refuse(struct weir__grpc_call *call, enum weir__grpc_status status, const char *why)

@@ -28,7 +28,8 @@ struct of_connection {
 	struct weir__connection *connection;
 	int32_t late; /* the stream that the deadline of the connection is for; 0: none */
 	uint64_t sent;
-	weir_ns old_at; /* when the connection tells its client to open another one; 0: it has */
+	weir_ns old_at;  /* when the connection asks its client to open a new one; 0: never */
+	bool is_leaving; /* it has asked: the next tick is the end for new streams */
 };
 
 static bool start(struct weir__worker *worker)
@@ -342,6 +343,13 @@ static void refuse_late(struct weir__worker *worker, struct weir__connection *co
 	(void)send_ready(worker, connection, of_connection);
 }
 
+static void ask_to_leave(struct of_connection *of_connection)
+{
+	of_connection->old_at = 0;
+	of_connection->is_leaving = true;
+	weir__h2_warn(of_connection->session);
+}
+
 static void leave(struct weir__worker *worker, struct weir__connection *connection, bool is_last)
 {
 	struct of_connection *const of_connection = connection->of_protocol;
@@ -356,7 +364,10 @@ static void leave(struct weir__worker *worker, struct weir__connection *connecti
 		weir__grpc_look(worker, of(stream));
 		weir__h2_end(stream, WEIR__GRPC_UNAVAILABLE, "the server is shutting down");
 	}
-	weir__h2_go_away(of_connection->session, 0);
+	if (is_last)
+		weir__h2_go_away(of_connection->session, 0);
+	else
+		ask_to_leave(of_connection);
 	(void)send_ready(worker, connection, of_connection);
 	set_deadline(worker, connection, of_connection);
 }
@@ -369,10 +380,10 @@ static void tick(struct weir__worker *worker, struct weir__connection *connectio
 
 	if (of_connection == NULL)
 		return;
-	if (of_connection->old_at != 0 && of_connection->old_at <= worker->now) {
-		of_connection->old_at = 0;
+	if (of_connection->is_leaving)
 		weir__h2_go_away(of_connection->session, 0);
-	}
+	else if (of_connection->old_at != 0 && of_connection->old_at <= worker->now)
+		ask_to_leave(of_connection);
 	while (worker->n_watches > 0 && (stream = weir__h2_next(of_connection->session, stream)) != NULL)
 		if (of(stream)->is_watch)
 			weir__grpc_look(worker, of(stream));

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/decimal.h"
+#include "engine/limit_row.h"
 #include "engine/request_audit.h"
 #include "guard/guard.h"
 #include "server/http/http_call.h"

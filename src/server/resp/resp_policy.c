@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/limit_row.h"
 #include "engine/request_audit.h"
 #include "server/live.h"
 #include "server/policy_loader.h"
