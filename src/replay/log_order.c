@@ -245,9 +245,14 @@ static bool release_stamps(struct weir__log_order *order)
 		entries->is_unsorted = false;
 	}
 	move_on(stamps);
-	while (order->arrivals.has_begun && order->arrivals.base + order->reorder_s < stamps->base)
+	while (order->arrivals.has_begun && order->arrivals.base + order->reorder_s < stamps->base) {
+		const bool is_last = order->arrivals.base == order->arrivals.newest;
+
 		if (!release_arrivals(order))
 			return false;
+		if (is_last)
+			break;
+	}
 	return true;
 }
 

@@ -110,6 +110,24 @@ static void lines_are_sorted_within_the_window(void)
 	weir__log_order_free(order);
 }
 
+/* After a gap that is longer than the window, all that came before it is released, with and without durations. */
+static void gaps_release_what_came_before(void)
+{
+	for (weir_ns duration = 0; duration < 2; duration++) {
+		struct weir__log_order *const order = weir__log_order_new(2, 10 * S, SIZE_MAX);
+
+		add(order, 100 * S, false, duration, 1);
+		add(order, 160 * S, false, 0, 2);
+		expect(order, (const uint64_t[][2]){ { 1, 100 * S - duration } }, 1);
+		add(order, 300 * S, false, duration, 3);
+		add(order, 340 * S, true, duration, 4);
+		expect(order, (const uint64_t[][2]){ { 2, 160 * S }, { 3, 300 * S - duration } }, 2);
+		CHECK(weir__log_order_end(order));
+		expect(order, (const uint64_t[][2]){ { 4, 340 * S - duration } }, 1);
+		weir__log_order_free(order);
+	}
+}
+
 /* From 1970 to 2262 and back: no loop over the seconds between. */
 static void gaps_may_be_centuries(void)
 {
@@ -193,5 +211,5 @@ static void random_lines_are_sorted(void)
 }
 
 TESTS(TEST(lines_of_a_second_are_spread), TEST(durations_are_subtracted), TEST(a_duration_may_be_too_long),
-      TEST(lines_are_sorted_within_the_window), TEST(gaps_may_be_centuries), TEST(memory_is_bounded),
-      TEST(random_lines_are_sorted))
+      TEST(lines_are_sorted_within_the_window), TEST(gaps_release_what_came_before), TEST(gaps_may_be_centuries),
+      TEST(memory_is_bounded), TEST(random_lines_are_sorted))
