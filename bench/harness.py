@@ -120,7 +120,7 @@ def read_rounds(parser):
 
 
 def keyed(table):
-    return {" ".join(map(str, name)): value for name, value in table.items()}
+    return {name if isinstance(name, str) else " ".join(map(str, name)): value for name, value in table.items()}
 
 
 def percent(share):

@@ -10,6 +10,11 @@ are printed. Each round measures both, in turn.
 Ratios compare decisions per second of Redis's CPU time, because many servers share one Redis, and it is the first to be
 saturated. The client, the server and the kernel share the other processor, so Redis is not always busy. The table shows its share.
 
+Then the table alone, the same limit leased, and the same limit exact in Redis decide WEIR.TAKE over 1,000 keys. lease_vs_table_p1
+and _p64 compare decisions per second of the server's CPU time, because the client shares its processor. lease_vs_exact compares
+decisions per second at a pipeline of 1. lease_calls_per_1000 is measured with 100 decisions a second for each of 1,000 keys, by a
+client that sends one request for each key every 10 ms.
+
 script_calls_per_1000 is the number of script calls for a thousand decisions, at a pipeline of 16. One call carries many decisions.
 
 The benchmark fails if a decision was made without Redis. The exit status is 1 if a target is missed, unless you pass
@@ -21,7 +26,10 @@ import contextlib
 import os
 import re
 import shlex
+import socket
 import sys
+import tempfile
+import time
 
 import serve_peers
 from harness import (ROOT, add_rounds, fastest, finish, judge_ratios, keyed, machine, percent, print_machine, processors,
@@ -38,7 +46,18 @@ BUCKET = ["10000", "1", "180000000", "1"]
 LABELS = {"weir": "Weir on Redis, CL.THROTTLE", "lua": "Redis, token bucket in Lua"}
 PER_SECOND = {"weir": 120_000, "lua": 80_000}  # expected decisions a second: sets how many a measurement sends
 
-PROMISES = [("exact_p16_vs_lua", ">=", 2.0), ("exact_p64_vs_lua", ">=", 2.0)]
+LEASE_KEYS, LEASE_PIPELINES = 1000, [1, 64]
+LEASE_PER_SECOND = {"table": {1: 40_000, 64: 1_000_000}, "lease": {1: 40_000, 64: 1_000_000}, "exact": {1: 12_000, 64: 80_000}}
+LEASE_LABELS = {"table": "the table alone", "lease": "leased", "exact": "exact in Redis"}
+LEASE_TAKE = ["WEIR.TAKE", KEY, "@hot"]
+# hot allows all that one client can send to 1,000 keys. steady is for 100 decisions a second for each key.
+LEASE_POLICY = """limits:
+  - {name: hot, key: [user], limit: 1000000/s burst 200000000, consistency: %s}
+  - {name: steady, key: [user], limit: 200/s burst 2000, consistency: %s}
+"""
+
+PROMISES = [("exact_p16_vs_lua", ">=", 2.0), ("exact_p64_vs_lua", ">=", 2.0), ("lease_vs_table_p1", ">=", 0.75),
+            ("lease_vs_table_p64", ">=", 0.75), ("lease_calls_per_1000", "<=", 5.0)]
 
 
 def info(server, section):
@@ -118,6 +137,79 @@ def print_table(times):
     print("\nRedis ns: CPU time of Redis per decision, including the kernel.")
 
 
+# --- leases ----------------------------------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def lease_servers(redis_cpus, other_cpus):
+    """Contender -> its server."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-"))
+        store = stack.enter_context(serve_peers.redis(redis_cpus))
+        servers = {}
+        for name, consistency in (("table", "exact"), ("lease", "lease"), ("exact", "exact")):
+            policy, port = os.path.join(folder, f"{name}.yaml"), str(serve_peers.free_port())
+            with open(policy, "w", encoding="utf-8") as file:
+                file.write(LEASE_POLICY % (consistency, consistency))
+            command = [*serve_peers.weir_command(f"127.0.0.1:{port}", 100_000), *serve_peers.ASLEEP, "--policy", policy]
+            if name != "table":
+                command += ["--store", f"redis://127.0.0.1:{store.where[1]}", "--store_budget", "10s"]
+            servers[name] = stack.enter_context(serve_peers.started(command, ["-p", port], other_cpus))
+        yield servers
+
+
+def measure_leases(servers, load_cpu, arguments):
+    """(pipeline, contender) -> its summary. The first round fills in the keys and is not counted."""
+    runs = {}
+    for number_of in range(arguments.rounds + 1):
+        for pipeline in LEASE_PIPELINES:
+            for name, server in servers.items():
+                n = max(CONNECTIONS * pipeline, int(LEASE_PER_SECOND[name][pipeline] * arguments.seconds))
+                command = serve_peers.benchmark_command(server.where, load_cpu, pipeline, CONNECTIONS, LEASE_KEYS, n, LEASE_TAKE)
+                told = serve_peers.drive(server, command, n)
+                if number_of > 0:
+                    runs.setdefault((pipeline, name), []).append(told)
+    return {name: summarize(one) for name, one in runs.items()}
+
+
+def lease_numbers(server):
+    said = info(server, "store")
+    return {name: number(said, rf"^{name}:(\d+)") for name in ("store_calls", "store_decided", "lease_allowed", "lease_denied")}
+
+
+def calls_of_steady_load(server, seconds):
+    """Calls to Redis for 1,000 decisions, of 1,000 keys with 100 decisions a second each."""
+    keys = [f"steady:{i}" for i in range(LEASE_KEYS)]
+    once = b"".join(serve_peers.request(["WEIR.TAKE", key, "@steady"]) for key in keys)
+    with socket.create_connection(("127.0.0.1", int(server.where[1]))) as client, client.makefile("rb") as replies:
+        def turn():
+            client.sendall(once)
+            for _ in range(LEASE_KEYS):
+                for _ in range(int(replies.readline()[1:])):
+                    replies.readline()
+        for _ in range(200):  # until all keys are leased
+            turn()
+        before, begun = lease_numbers(server), time.monotonic()
+        turns = max(10, int(100 * seconds))
+        for i in range(turns):
+            turn()
+            time.sleep(max(0.0, begun + (i + 1) / 100 - time.monotonic()))
+    after = lease_numbers(server)
+    grown = {name: after[name] - before[name] for name in after}
+    return 1000 * grown["store_calls"] / (turns * LEASE_KEYS), turns * LEASE_KEYS / (time.monotonic() - begun)
+
+
+def lease_ratios_of(ns):
+    return {f"lease_vs_table_p{pipeline}": ns[(pipeline, "table")] / ns[(pipeline, "lease")] for pipeline in LEASE_PIPELINES}
+
+
+def print_lease_table(times, calls, per_second):
+    print(f"\n{'WEIR.TAKE, 1,000 keys':<28} {'pipeline':>8} {'server ns':>9} {'noise':>6} {'decisions/s':>12} {'p99 ms':>7}")
+    for (pipeline, name), one in sorted(times.items()):
+        print(f"{LEASE_LABELS[name]:<28} {pipeline:>8} {one['ns']:>9.0f} {percent(one['noise']):>6} {one['per_second']:>12.0f} "
+              f"{one['p99_ms']:>7.2f}")
+    print(f"leased, {per_second:.0f} decisions a second over 1,000 keys: {calls:.2f} calls to Redis for 1,000 decisions")
+
+
 def read_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench redis", description=__doc__.partition("\n")[0])
     add_rounds(parser, 5, 2)
@@ -132,16 +224,22 @@ def main():
     keys = KEYS_QUICK if arguments.quick else KEYS
     with all_servers(redis_cpus, other_cpus, keys) as servers:
         times = measure(servers, two[1], keys, arguments)
-    best = fastest(times)
-    ratios = {**ratios_of(best), "script_calls_per_1000": times[(16, "weir")]["calls"],
+    with lease_servers(redis_cpus, other_cpus) as servers:
+        lease_times = measure_leases(servers, two[1], arguments)
+        lease_calls, lease_rate = calls_of_steady_load(servers["lease"], arguments.seconds)
+    best, best_lease = fastest(times), fastest(lease_times)
+    ratios = {**ratios_of(best), **lease_ratios_of(best_lease),
+              "lease_vs_exact": lease_times[(1, "lease")]["per_second"] / lease_times[(1, "exact")]["per_second"],
+              "lease_calls_per_1000": lease_calls, "script_calls_per_1000": times[(16, "weir")]["calls"],
               "script_calls_per_1000_p64": times[(64, "weir")]["calls"]}
-    ranges = ratio_ranges(ratios_of, times, arguments.rounds)
+    ranges = {**ratio_ranges(ratios_of, times, arguments.rounds), **ratio_ranges(lease_ratios_of, lease_times, arguments.rounds)}
     print_table(times)
+    print_lease_table(lease_times, lease_calls, lease_rate)
     print_machine(where)
     print(f"table: medians of {arguments.rounds} rounds of about {arguments.seconds} s\nload before: {load:.2f}")
     return finish("redis", judge_ratios(PROMISES, ratios, ranges), ratios, {
         "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds, "load_before": load,
-        "times": keyed(times), "ratios_of_single_rounds": ranges}, arguments)
+        "times": keyed(times), "lease_times": keyed(lease_times), "ratios_of_single_rounds": ranges}, arguments)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,15 @@
 
     ./dev bench serve [--rounds N] [--seconds S] [--report-only] [--quick]
     ./dev bench serve --http [--rounds N] [--seconds S] [--report-only] [--quick]
+    ./dev bench serve --grpc [--rounds N] [--seconds S] [--report-only] [--quick]
     ./dev bench serve --observed [--rounds N] [--seconds S] [--report-only] [--quick]
+    ./dev bench serve --tls [--rounds N] [--seconds S] [--report-only] [--quick]
     ./dev bench serve --curve [--rounds N] [--seconds S] [--quick]
     ./dev bench serve --loops [--rounds N] [--seconds S] [--quick]
 
-Measures CL.THROTTLE, GET and a token bucket in Lua, then GET /v1/check (bench/serve_http.py; alone with --http), then the cost of
-observability (bench/serve_observed.py; alone with --observed).
+Measures CL.THROTTLE, GET and a token bucket in Lua, then GET /v1/check (bench/serve_http.py; alone with --http), ShouldRateLimit
+(bench/serve_grpc.py; alone with --grpc), then the cost of observability (bench/serve_observed.py; alone with --observed) and of TLS
+(bench/serve_tls.py; alone with --tls).
 
 Each server has one processor, and redis-benchmark or wrk has another. All servers get the same commands, which are printed. Each
 round measures each server once, in turn.
@@ -31,7 +34,7 @@ with --write docs/plots/serve_*.svg.
 
 The exit status is 1 if a target is missed, unless you pass --report-only. --quick is a smoke test: its figures mean
 nothing and are not judged."""
-# packages: haproxy liburing-dev nginx-light redis-server redis-tools util-linux valgrind wrk
+# packages: haproxy liburing-dev nghttp2-client nghttp2-server nginx-light openssl redis-server redis-tools util-linux valgrind wrk
 
 import argparse
 import contextlib
@@ -41,9 +44,11 @@ import signal
 import sys
 
 import serve_curve
+import serve_grpc
 import serve_http
 import serve_observed
 import serve_peers
+import serve_tls
 import serve_workers
 from harness import (ROOT, add_rounds, add_write, fastest, finish, judge_ratios, keyed, machine, percent, print_machine, processors,
                      ratio_ranges, read_rounds, run, summarize)
@@ -174,8 +179,17 @@ def http_ranges(web, arguments):
     return ratio_ranges(serve_http.ratios_of, serve_http.by_rate(web), arguments.rounds)
 
 
+def grpc_ranges(calls, arguments):
+    return {**ratio_ranges(serve_grpc.ratios_of, serve_grpc.by_rate(calls), arguments.rounds),
+            **ratio_ranges(serve_grpc.cpu_ratios_of, calls, arguments.rounds)}
+
+
 def observed_ranges(seen, arguments):
     return ratio_ranges(serve_observed.ratios_of, seen, arguments.rounds)
+
+
+def tls_ranges(encrypted, arguments):
+    return ratio_ranges(serve_tls.ratios_of, encrypted, arguments.rounds)
 
 
 def judge_part(name, part, times, ranges, load, arguments, where):
@@ -195,7 +209,9 @@ def read_arguments():
     add_rounds(parser, 5, 2)
     add_write(parser)
     parser.add_argument("--http", action="store_true", help="measure only HTTP")
+    parser.add_argument("--grpc", action="store_true", help="measure only gRPC")
     parser.add_argument("--observed", action="store_true", help="measure only the cost of observability")
+    parser.add_argument("--tls", action="store_true", help="measure only the cost of TLS")
     parser.add_argument("--curve", action="store_true", help="measure by connections and keys instead, and draw plots")
     parser.add_argument("--loops", action="store_true", help="compare echo servers with epoll and io_uring instead")
     return read_rounds(parser)
@@ -218,19 +234,27 @@ def main():
     if arguments.http:
         web = serve_http.measure(arguments, cpus, load_cpu, KEYS)
         return judge_part("http", serve_http, web, http_ranges(web, arguments), load, arguments, where)
+    if arguments.grpc:
+        calls = serve_grpc.measure(arguments, cpus, load_cpu)
+        return judge_part("grpc", serve_grpc, calls, grpc_ranges(calls, arguments), load, arguments, where)
     if arguments.observed:
         seen = serve_observed.measure(arguments, cpus, load_cpus, keys)
         return judge_part("observed", serve_observed, seen, observed_ranges(seen, arguments), load, arguments, where)
+    if arguments.tls:
+        encrypted = serve_tls.measure(arguments, cpus, load_cpus, keys)
+        return judge_part("tls", serve_tls, encrypted, tls_ranges(encrypted, arguments), load, arguments, where)
     with all_servers(cpus, load_cpus, keys) as servers:
         times = measure(servers, load_cpu, keys, arguments)
     print("two workers", file=sys.stderr)
     workers = serve_workers.measure(arguments, THROTTLE)
     web = serve_http.measure(arguments, cpus, load_cpu, KEYS)
+    calls = serve_grpc.measure(arguments, cpus, load_cpu)
     seen = serve_observed.measure(arguments, cpus, load_cpus, keys)
+    encrypted = serve_tls.measure(arguments, cpus, load_cpus, keys)
     ratios = {**all_ratios(times), "two_workers_vs_one": workers["ratio"], **serve_http.all_ratios(web),
-              **serve_observed.all_ratios(seen)}
+              **serve_grpc.all_ratios(calls), **serve_observed.all_ratios(seen), **serve_tls.all_ratios(encrypted)}
     ranges = {**ratio_ranges(ratios_of, by_rate(times), arguments.rounds), **http_ranges(web, arguments),
-              **observed_ranges(seen, arguments)}
+              **grpc_ranges(calls, arguments), **observed_ranges(seen, arguments), **tls_ranges(encrypted, arguments)}
     noise = max(one["noise"] for one in times.values())
 
     print_table(times)
@@ -238,14 +262,20 @@ def main():
     print(NOTES)
     serve_http.print_table(web)
     print(serve_http.NOTES)
+    serve_grpc.print_table(calls)
+    print(serve_grpc.NOTES)
     serve_observed.print_table(seen)
     print(serve_observed.NOTES)
+    serve_tls.print_table(encrypted)
+    print(serve_tls.NOTES)
     print_machine(where)
     print(f"tables: medians of {arguments.rounds} rounds of about {arguments.seconds} s; noise at most {percent(noise)}\n"
           f"load before: {load:.2f}")
-    return finish("serve", judge_ratios(PROMISES + serve_http.PROMISES + serve_observed.PROMISES, ratios, ranges), ratios, {
+    promises = PROMISES + serve_http.PROMISES + serve_grpc.PROMISES + serve_observed.PROMISES + serve_tls.PROMISES
+    return finish("serve", judge_ratios(promises, ratios, ranges), ratios, {
         "machine": where, "rounds": arguments.rounds, "seconds": arguments.seconds, "load_before": load,
-        "noise_most": noise, "times": keyed(times), "http": keyed(web), "observed": keyed(seen), "workers": workers,
+        "noise_most": noise, "times": keyed(times), "http": keyed(web), "grpc": calls, "observed": keyed(seen),
+        "tls": keyed(encrypted), "workers": workers,
         "ratios_of_single_rounds": ranges}, arguments)
 
 

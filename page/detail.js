@@ -48,7 +48,7 @@ class Detail {
 		setText(byId("detail-mode"), limit.mode);
 		setText(byId("detail-text"), [plain(limit.limit), limit.algorithm.replaceAll("_", " "),
 			limit.name === INLINE ? "keys of inline limits" :
-				limit.key ? `a key is ${plain(limit.key)}` : "one for all requests", ...changeOf(limit)].join(" · "));
+				limit.key ? `key: ${plain(limit.key)}` : "one for all requests", ...changeOf(limit)].join(" · "));
 		this.#chart.draw(this.#times, this.#series, isInShadow(limit), describe(limit, this.#series, this.#times));
 		byId("legend").classList.toggle("shadow", isInShadow(limit));
 		for (const kind of KINDS)
@@ -81,7 +81,7 @@ class Detail {
 	#facts(limit) {
 		const labels = labelsOf(limit), rows = KINDS.map(kind => [labels[kind], limit[`${kind}_total`]]);
 		setChildren(byId("detail-facts"), rows.map(([name, n]) =>
-			make("div", {}, make("dt", {}, `${name} in all`), make("dd", {}, formatCount(n)))));
+			make("div", {}, make("dt", {}, `${name} in total`), make("dd", {}, formatCount(n)))));
 	}
 
 	/** Shows the keys of a limit, from a document about this limit alone. */
@@ -93,8 +93,7 @@ class Detail {
 			byId(id).dataset.limit = limit.name;
 			setChildren(byId(id), entries.length ? entries.map(entry => this.#key(limit, entry)) : [make("li", { className: "none" }, "none")]);
 		}
-		const isRough = [...top?.busy ?? [], ...top?.denied ?? []].some(entry => entry.error > 0);
-		setText(byId("top-note"), top ? `Since ${formatTime(top.since)}.${isRough ? " ≤ 40 −3 is 37 to 40." : ""}` : "");
+		setText(byId("top-note"), top ? `Since ${formatTime(top.since)}.` : "");
 	}
 
 	/** A key that is longer than the server keeps is cut. Its hash distinguishes it from others, and it cannot be
@@ -106,7 +105,7 @@ class Detail {
 		if (entry.raw !== null)
 			key.addEventListener("click", () => this.#onKey({ attributes: attributesOf(limit, entry.key) ?? [], limit: limit.name, key: entry.key, raw: entry.raw }));
 		return make("li", {}, key, make("span", { className: "count" },
-			entry.error > 0 ? `≤ ${formatCount(entry.count)} −${formatCount(entry.error)}` : formatCount(entry.count)));
+			entry.error > 0 ? `${formatCount(entry.count - entry.error)}–${formatCount(entry.count)}` : formatCount(entry.count)));
 	}
 }
 

@@ -269,7 +269,7 @@ def as_markdown(lines, links, page):
             text, *errors = re.split(r"(?<=[.]) (?=WEIR_ERR_\w+(?:, \w+| and \w+)*:)", " ".join(block))
             if text.startswith("WEIR_ERR_"):
                 text, errors = "", [text, *errors]
-            title = re.match(r"([A-Z]\w+|When \w+)\. (?=[A-Z])", text)  # "When full. A key can be in any slot."
+            title = re.match(r"([A-Z]\w+|When \w+)\. (?=[A-Z`]|weir_)", text)  # "When full. A key can be in any slot."
             if title:
                 out.append(f"**{title[1]}.** " + links.prose(text[title.end():], page))
             elif text:

@@ -44,7 +44,7 @@ static struct weir_plan plan_at(const struct subject *subject, weir_ns now)
 
 	if (weir__reserve_has(&plan) &&
 	    weir__reserve_explains(&plan, (const struct weir_state *)subject->state, &subject->debt, now))
-		plan.flags |= WEIR_PLAN_DEBT;
+		plan.flags |= WEIR_PLAN_RESERVED;
 	return plan;
 }
 
@@ -130,7 +130,7 @@ static int change(void *subject_, weir_ns now, const struct weir_limit *limit)
 		to.room = from.room;
 	weir_step_convert(&from, &to, subject->state, now);
 	subject->plan = to;
-	if (from.flags & WEIR_PLAN_DEBT)
+	if (from.flags & WEIR_PLAN_RESERVED)
 		note_debt(subject, now);
 	return WEIR_OK;
 }

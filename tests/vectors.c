@@ -93,7 +93,7 @@ static uint64_t number_of(const char *word)
 	for (const char *at = word; *at; at++)
 		if (*at < '0' || *at > '9' || __builtin_mul_overflow(number, UINT64_C(10), &number) ||
 		    __builtin_add_overflow(number, (uint64_t)(*at - '0'), &number))
-			malformed("\"%s\" is no number from 0 to 18446744073709551615", word);
+			malformed("invalid number \"%s\"; use 0 to 18446744073709551615", word);
 	return number;
 }
 
@@ -111,7 +111,7 @@ static void read_rate(const char *value, struct weir_limit *limit)
 	char *slash = copy ? strchr(copy, '/') : NULL;
 
 	if (slash == NULL)
-		malformed("\"%s\" is no rate; expected COUNT/PERIOD", value);
+		malformed("invalid rate \"%s\"; use COUNT/PERIOD", value);
 	*slash = '\0';
 	limit->count = number_of(copy);
 	limit->period = number_of(slash + 1);
@@ -130,7 +130,7 @@ static enum weir_algorithm algorithm_of(const char *name)
 	for (int i = WEIR_TOKEN_BUCKET; i <= WEIR_SLIDING_COUNTER; i++)
 		if (strcmp(name, weir_algorithm_name((enum weir_algorithm)i)) == 0)
 			return (enum weir_algorithm)i;
-	malformed("\"%s\" is no algorithm", name);
+	malformed("unknown algorithm \"%s\"", name);
 }
 
 static void read_limit(void)
@@ -162,7 +162,7 @@ static void read_limit(void)
 		else if ((value = value_of(word, "initial")))
 			limit->initial = number_of(value);
 		else
-			malformed("\"%s\" is no option of a limit", word);
+			malformed("unknown option \"%s\" of a limit", word);
 	}
 	if (!has_burst)
 		limit->limit.burst = limit->limit.count;
@@ -302,7 +302,7 @@ static struct weir_decision decide_at_once(size_t engine, const struct claims *c
 	return vector_engines[engine]->all(subjects, claims->costs, claims->n, now, verdicts);
 }
 
-/* Whether the decision has the numbers of the limit that decided. Its delay is that of all limits together. */
+/* Whether the decision has the numbers of the limit that decided. Its delay is the longest of all limits. */
 static bool is_of_decider(const struct weir_decision *decision, const struct weir_verdict *joined,
 			  const struct weir_verdict *decider)
 {
@@ -351,7 +351,7 @@ static bool is_stated_so(const char *word, const struct answer *answer)
 		return number_of(value) == verdict->delay;
 	if ((value = value_of(word, "granted")))
 		return number_of(value) == verdict->granted;
-	malformed("\"%s\" is no field of an answer", word);
+	malformed("unknown field \"%s\" of a verdict", word);
 }
 
 static void compare(size_t engine, const struct answer *answer, size_t stated)
@@ -549,7 +549,7 @@ static void play_row(void)
 			struct answer answer;
 
 			if (take_step == NULL)
-				malformed("\"%s\" is no operation", op);
+				malformed("unknown operation \"%s\"", op);
 			answer = run_step(engine, limit, take_step, now, number_of(now_at.words[argument]));
 			compare(engine, &answer, stated);
 		}

@@ -10,7 +10,7 @@
  *     7/min                               burst is the count unless given: 7
  *     5/s leaky queue 50                  a leaky bucket that shapes: the verdict says when to depart
  *     5/s leaky burst 50                  a leaky bucket that polices: no delay; so does a plain 5/s leaky
- *     10/s refill interval burst 30       ten tokens at once each second, instead of one each 100 ms
+ *     10/s refill interval burst 30       ten tokens at once each second, instead of one every 100 ms
  *     1000/hour sliding_log               exact, remembers each request
  *     100/min sliding_counter             weighted previous window
  *     100/min sliding_counter segments 6  the same over six sub-windows of 10 s

@@ -39,7 +39,7 @@ enum {
 	WEIR_PLAN_SHAPE = 1u << 1,     /* verdicts carry the delay until departure */
 	WEIR_PLAN_FIRST = 1u << 2,     /* windows start at the first request */
 	WEIR_PLAN_COUNT_ALL = 1u << 3, /* denied requests are counted */
-	WEIR_PLAN_DEBT = 1u << 4,      /* set by stores: usage above the burst is reserved; the clock did not go back */
+	WEIR_PLAN_RESERVED = 1u << 4,  /* set by stores: usage above the burst is reserved; the clock did not go back */
 };
 
 /* Checks the limit and makes its plan. Neither points to the other. WEIR_ERR_LIMIT: the algorithm is unknown, the

@@ -46,6 +46,12 @@ enum weir_policy_store {
 	WEIR_POLICY_STORE_REDIS, /* in the server's Redis, shared with other servers */
 };
 
+/* How servers that share a limit in Redis agree on it. A limit in a table is always exact. */
+enum weir_policy_consistency {
+	WEIR_POLICY_EXACT, /* Redis decides every request */
+	WEIR_POLICY_LEASE, /* a server draws units ahead and spends them without Redis */
+};
+
 #define WEIR_POLICY_NO_PLAN UINT32_MAX
 
 struct weir_policy;
@@ -64,6 +70,8 @@ struct weir_policy_plan {
 	bool is_local;        /* this plan is such a local limit, and applies to nothing else */
 	weir_ns store_budget; /* how long a decision waits for the store at most; 0: the policy does not say */
 	enum weir_policy_store store;
+	enum weir_policy_consistency consistency; /* the library decides exactly in any case; the server leases */
+	uint32_t stranded; /* LEASE: the most units that all servers may hold unspent, in percent of the limit */
 	/* Of a limit that shapes: how long a server holds back the response of /v1/authorize at most. 0: it does not.
 	 * The library returns the delay and never waits. */
 	weir_ns wait;
@@ -173,6 +181,7 @@ struct weir_descriptor {
 	uint64_t hits;
 	enum weir_unit unit; /* NONE: the policy has the limit. Else an inline limit, of this unit: */
 	uint32_t requests_per_unit;
+	bool is_refund; /* true: gives back up to `hits` of what the current window counts, and always allows */
 };
 
 /* The limit that applies to a descriptor. */
@@ -186,6 +195,7 @@ struct weir_descriptor_claim {
 	const char *key; /* valid until the struct weir_descriptors_answer is used again */
 	size_t key_length;
 	uint64_t cost;
+	bool is_refund; /* of the descriptor */
 };
 
 /* The limits that apply to the descriptors of a request. Large: allocate one per thread. */

@@ -87,7 +87,7 @@ WEIR_API int weir_redis_add_limit_text(struct weir_redis *redis, const char *nam
  * are next used. If several processes have different limits of one name, the limit that was added or changed last
  * decides, for all stored keys. verdict.limit shows which limit decided. WEIR_ERR_CHANGE: the algorithm, an option or
  * the period of a window would change. WEIR_ERR_LIMIT and WEIR_ERR_MAXIMUM as weir_redis_add_limit.
- * WEIR_ERR_UNREACHABLE, WEIR_ERR_UNANSWERED: Redis did not tell its time. */
+ * WEIR_ERR_UNREACHABLE, WEIR_ERR_UNANSWERED: Redis did not return its time. */
 WEIR_API int weir_redis_change_limit(struct weir_redis *redis, const struct weir_redis_limit *limit,
 				     const struct weir_limit *to, struct weir_message *ret_message);
 

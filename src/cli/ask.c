@@ -77,6 +77,7 @@ static const struct question {
 struct arguments {
 	const struct question *question;
 	const char *at, *user, *password_file, *wait, *cost;
+	struct weir__tls_files files;
 	uint32_t wait_ms;
 	bool is_json, is_here;
 	const char *operands[OPERANDS_MAX];
@@ -93,11 +94,11 @@ static int help(const struct question *question)
 	if (question->repeats)
 		printf(" [%s ...]", operands);
 	printf(" [OPTION...]\n\n%s.\n\n"
-	       "  --at WHERE            HOST:PORT, or the path of a socket (with a slash). Default: WEIR_AT from\n"
-	       "                        the environment, or else " WEIR__LINK_HERE "\n"
+	       "  --at WHERE            HOST:PORT, tls://HOST:PORT, or the path of a socket (with a slash).\n"
+	       "                        Default: WEIR_AT from the environment, or else " WEIR__LINK_HERE "\n"
 	       "  --user USER           the user to authenticate as, if the server has users. Default: default\n"
 	       "  --password-file FILE  a file with the password as its first line. Without it the password\n"
-	       "                        is WEIR_PASSWORD from the environment, if set\n",
+	       "                        is WEIR_PASSWORD from the environment, if set\n" WEIR__STREAM_HELP,
 	       question->does);
 	if (question->has_here)
 		printf("  --here                change only this server, not all servers of its store\n");
@@ -147,6 +148,9 @@ static const char **place_of(struct arguments *arguments, const char *option, st
 		{ "--at", &arguments->at },
 		{ "--user", &arguments->user },
 		{ "--password-file", &arguments->password_file },
+		{ "--cacert", &arguments->files.ca },
+		{ "--cert", &arguments->files.certificate },
+		{ "--key", &arguments->files.key },
 		{ "--wait", arguments->question->can_wait ? &arguments->wait : NULL },
 		{ "--cost", arguments->question->has_attributes ? &arguments->cost : NULL },
 	};
@@ -402,7 +406,8 @@ static int send(const struct arguments *arguments, struct weir__link *link)
 static int ask(const struct arguments *arguments, const char *password)
 {
 	static struct weir__link link; /* too large for the stack */
-	const enum weir__link_result result = weir__link_open(&link, arguments->at, arguments->user, password,
+	const struct weir__tls_files files = weir__stream_files(&arguments->files);
+	const enum weir__link_result result = weir__link_open(&link, arguments->at, arguments->user, password, &files,
 							      PATIENCE_MS + arguments->wait_ms);
 	int code;
 

@@ -20,8 +20,9 @@ static const char help[] = "usage: weir bench resp [OPTION...]\n"
 			   "Sends requests to a server (weir serve) as fast as it replies, from one thread, and\n"
 			   "reports requests per second and latency. It starts no server.\n"
 			   "\n"
-			   "  --at WHERE       HOST:PORT, or the path of a socket (with a slash). Default:\n"
-			   "                   WEIR_AT from the environment, or else " WEIR__LINK_HERE "\n"
+			   "  --at WHERE       HOST:PORT, tls://HOST:PORT, or the path of a socket (with a\n"
+			   "                   slash). Default: WEIR_AT from the environment, or else\n"
+			   "                   " WEIR__LINK_HERE "\n"
 			   "  --connections N  1 to 10000. Default: 50\n"
 			   "  --pipeline N     requests that a connection sends at once, 1 to 1024. Default: 1\n"
 			   "  --seconds N      1 to 3600. Default: 5\n"
@@ -33,6 +34,11 @@ static const char help[] = "usage: weir bench resp [OPTION...]\n"
 			   "  --password-file FILE\n"
 			   "                   a file with the password as its first line. Without it the password\n"
 			   "                   is WEIR_PASSWORD from the environment, if set\n"
+			   "  --cacert FILE    with tls://, CAs that may sign the server's certificate, in PEM.\n"
+			   "                   Default: WEIR_CACERT, or else the CAs of this system\n"
+			   "  --cert FILE, --key FILE\n"
+			   "                   with tls://, the client's certificate and its key. Default:\n"
+			   "                   WEIR_CERT and WEIR_KEY from the environment\n"
 			   "  --yes-remote     allow a server on another machine; use it only on your own\n"
 			   "  --json           output for programs: durations in ns\n"
 			   "  --help           show this\n"
@@ -111,7 +117,10 @@ static int read_value(struct options *options, const char *option, const char *v
 		const char *name, **place;
 	} texts[] = { { "--at", &plan->at },
 		      { "--user", &plan->user },
-		      { "--password-file", &options->password_file } };
+		      { "--password-file", &options->password_file },
+		      { "--cacert", &plan->files.ca },
+		      { "--cert", &plan->files.certificate },
+		      { "--key", &plan->files.key } };
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		if (strcmp(option, numbers[i].name) != 0)
@@ -146,6 +155,8 @@ static int read_value(struct options *options, const char *option, const char *v
 
 static int read_options(int argc, char **argv, struct options *options)
 {
+	bool is_tls;
+
 	for (int i = 1; i < argc; i++) {
 		int code = GO_ON;
 
@@ -176,7 +187,7 @@ static int read_options(int argc, char **argv, struct options *options)
 		fputs("weir bench: missing argument; use weir bench resp, or see weir bench --help\n", stderr);
 		return CALLED_WRONGLY;
 	}
-	if (!options->may_be_remote && !weir__net_is_local(options->plan.at))
+	if (!options->may_be_remote && !weir__net_is_local(weir__stream_where(options->plan.at, &is_tls)))
 		return complain(options->plan.at,
 				"other machines can reach this address; if you may load that server, use "
 				"--yes-remote");
@@ -258,6 +269,7 @@ int weir__bench(int argc, char **argv)
 	wrong = weir__password_read(options.plan.user, options.password_file, memory, &options.plan.password, &word);
 	if (wrong)
 		return complain(word, wrong);
+	options.plan.files = weir__stream_files(&options.plan.files);
 	if (!weir__bench_load(&options.plan, &result)) {
 		fprintf(stderr, "weir bench: ");
 		weir__words_safe(stderr, result.why);

@@ -24,7 +24,7 @@ enum {
 };
 
 struct connection {
-	int socket; /* -1: not open */
+	struct weir__stream stream; /* its socket is -1 while it is not open */
 	uint32_t awaited;
 	bool is_writing;
 	uint64_t sent_at;
@@ -41,6 +41,7 @@ struct load {
 	struct weir__bench_result *result;
 	struct weir__loop loop;
 	struct connection **connections;
+	struct weir__tls_context *tls; /* NULL: plain */
 	uint64_t random;
 	uint64_t now;
 	char request[REQUEST_MAX];
@@ -94,8 +95,8 @@ static bool send_rest(struct load *load, struct connection *connection)
 	const size_t size = load->plan->pipeline * load->request_size;
 
 	while (connection->sent < size) {
-		const ssize_t n = weir__net_write(connection->socket, connection->out + connection->sent,
-						  size - connection->sent);
+		const ssize_t n = weir__stream_write(&connection->stream, connection->out + connection->sent,
+						     size - connection->sent);
 
 		if (n == -EAGAIN)
 			break;
@@ -105,7 +106,8 @@ static bool send_rest(struct load *load, struct connection *connection)
 	}
 	if (connection->is_writing != (connection->sent < size)) {
 		connection->is_writing = connection->sent < size;
-		(void)weir__loop_change(&load->loop, connection->socket, connection, true, connection->is_writing);
+		(void)weir__loop_change(&load->loop, connection->stream.socket, connection, true,
+					connection->is_writing);
 	}
 	return true;
 }
@@ -161,15 +163,24 @@ static bool read_answers(struct load *load, struct connection *connection)
 	return true;
 }
 
-static bool receive(struct load *load, struct connection *connection)
+static ssize_t read_some(struct connection *connection, char *bytes, size_t room)
 {
-	const size_t room = IN_SIZE - connection->n;
-	const ssize_t n = room ? weir__net_read(connection->socket, connection->in + connection->n, room) : -EMSGSIZE;
+	if (room == 0)
+		return -EMSGSIZE;
+	return connection->stream.tls ? weir__tls_read_all(connection->stream.tls, bytes, room) :
+					weir__net_read(connection->stream.socket, bytes, room);
+}
+
+static bool receive_once(struct load *load, struct connection *connection)
+{
+	const ssize_t n = read_some(connection, connection->in + connection->n, IN_SIZE - connection->n);
 
 	if (n == -EAGAIN || n == -EINTR)
 		return true;
 	if (n == 0)
 		return fail(load, "the server closed a connection", 0);
+	if (n == -EPROTO && connection->stream.tls)
+		return fail(load, weir__tls_why(connection->stream.tls), 0);
 	if (n < 0)
 		return fail(load, "a connection was lost: ", (int)-n);
 	load->now = weir__monotonic_ns();
@@ -179,13 +190,24 @@ static bool receive(struct load *load, struct connection *connection)
 	return connection->awaited > 0 || send_pipeline(load, connection);
 }
 
+/* With TLS, bytes may have left the socket without having been returned. */
+static bool receive(struct load *load, struct connection *connection)
+{
+	bool is_good;
+
+	do
+		is_good = receive_once(load, connection);
+	while (is_good && connection->stream.tls && !weir__tls_is_drained(connection->stream.tls));
+	return is_good;
+}
+
 /* --- connections ------------------------------------------------------------------------------------------------ */
 
 /* The socket still blocks here, for at most CONNECT_MS. */
-static bool write_all(struct load *load, const struct connection *connection, const char *bytes, size_t size)
+static bool write_all(struct load *load, struct connection *connection, const char *bytes, size_t size)
 {
 	for (size_t sent = 0; sent < size;) {
-		const ssize_t n = weir__net_write(connection->socket, bytes + sent, size - sent);
+		const ssize_t n = weir__stream_write(&connection->stream, bytes + sent, size - sent);
 
 		if (n < 0 && n != -EINTR)
 			return fail(load, "a connection was lost: ", (int)-n);
@@ -194,12 +216,12 @@ static bool write_all(struct load *load, const struct connection *connection, co
 	return true;
 }
 
-static bool read_line(struct load *load, const struct connection *connection, char line[WEIR__BENCH_TEXT_SIZE])
+static bool read_line(struct load *load, struct connection *connection, char line[WEIR__BENCH_TEXT_SIZE])
 {
 	size_t used = 0;
 
 	while (used < WEIR__BENCH_TEXT_SIZE - 1 && (used == 0 || line[used - 1] != '\n')) {
-		const ssize_t n = weir__net_read(connection->socket, line + used, 1);
+		const ssize_t n = weir__stream_read(&connection->stream, line + used, 1);
 
 		if (n == 0)
 			return fail(load, "the server closed a connection", 0);
@@ -212,7 +234,7 @@ static bool read_line(struct load *load, const struct connection *connection, ch
 	return true;
 }
 
-static bool say_who(struct load *load, const struct connection *connection)
+static bool say_who(struct load *load, struct connection *connection)
 {
 	const char *const user = load->plan->user, *const password = load->plan->password;
 	char bytes[REQUEST_MAX + 2 * AUTH_WORD_MAX], line[WEIR__BENCH_TEXT_SIZE];
@@ -234,18 +256,25 @@ static bool say_who(struct load *load, const struct connection *connection)
 
 static bool open_connection(struct load *load, struct connection *connection)
 {
-	int error = weir__net_connect(load->plan->at, CONNECT_MS, &connection->socket);
+	char why[WEIR__TLS_WHY_SIZE] = "";
+	int error = weir__stream_open(&connection->stream, load->plan->at, load->tls, CONNECT_MS, why);
 
+	if (error != 0)
+		connection->stream.socket = -1;
+	if (error == EPROTO)
+		return fail(load, why, 0);
 	if (error == ECONNREFUSED || error == ENOENT)
 		return fail(load, "no server at this address: start one with `weir serve`", 0);
 	if (error == EINVAL)
-		return fail(load, "invalid address; use HOST:PORT, or the path of a socket, with a slash", 0);
+		return fail(load,
+			    "invalid address; use HOST:PORT, tls://HOST:PORT, or the path of a socket, with a slash",
+			    0);
 	if (error == 0 && !say_who(load, connection))
 		return false;
 	if (error == 0)
-		error = weir__net_unblock(connection->socket);
+		error = weir__net_unblock(connection->stream.socket);
 	if (error == 0)
-		error = weir__loop_add(&load->loop, connection->socket, connection);
+		error = weir__loop_add(&load->loop, connection->stream.socket, connection);
 	if (error != 0)
 		return fail(load, "", error);
 	return true;
@@ -258,7 +287,7 @@ static bool add_connection(struct load *load, uint32_t place)
 	if (connection == NULL)
 		return fail(load, "", ENOMEM);
 	load->connections[place] = connection;
-	connection->socket = -1;
+	connection->stream.socket = -1;
 	connection->reply = (struct weir__resp_reply){ .tokens = connection->tokens,
 						       .tokens_max = TOKENS_MAX,
 						       .depth_max = 4,
@@ -276,8 +305,8 @@ static bool add_connection(struct load *load, uint32_t place)
 static void close_all(struct load *load)
 {
 	for (uint32_t i = 0; i < load->plan->connections && load->connections[i]; i++) {
-		if (load->connections[i]->socket >= 0)
-			weir__net_close(load->connections[i]->socket);
+		if (load->connections[i]->stream.socket >= 0)
+			weir__stream_close(&load->connections[i]->stream);
 		free(load->connections[i]->out);
 		free(load->connections[i]);
 	}
@@ -317,10 +346,16 @@ bool weir__bench_load(const struct weir__bench_plan *plan, struct weir__bench_re
 	bool is_good;
 	int error;
 
+	char why[WEIR__TLS_WHY_SIZE];
+
 	make_request(&load);
+	if (weir__stream_context(plan->at, &plan->files, &load.tls, why) != 0)
+		return fail(&load, why, 0);
 	error = weir__loop_init(&load.loop);
-	if (error != 0)
+	if (error != 0) {
+		weir__tls_context_free(load.tls);
 		return fail(&load, "", error);
+	}
 	load.connections = calloc(plan->connections, sizeof(struct connection *));
 	is_good = load.connections != NULL || fail(&load, "", ENOMEM);
 	for (uint32_t i = 0; is_good && i < plan->connections; i++)
@@ -329,6 +364,7 @@ bool weir__bench_load(const struct weir__bench_plan *plan, struct weir__bench_re
 	if (load.connections)
 		close_all(&load);
 	free(load.connections);
+	weir__tls_context_free(load.tls);
 	weir__loop_close(&load.loop);
 	return is_good;
 }

@@ -6,11 +6,13 @@
 #include <stdbool.h>
 
 #include "cli/histogram.h"
+#include "cli/stream.h"
 
 enum { WEIR__BENCH_CONNECTIONS_MAX = 10000, WEIR__BENCH_PIPELINE_MAX = 1024, WEIR__BENCH_TEXT_SIZE = 256 };
 
 struct weir__bench_plan {
 	const char *at;
+	struct weir__tls_files files; /* for an address with TLS */
 	/* Sent by each connection. user NULL: the default user. password NULL: no AUTH is sent. */
 	const char *user, *password;
 	/* Words of the request, ended by NULL. A word that is WEIR__BENCH_KEY is replaced by a random key in each

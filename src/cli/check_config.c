@@ -13,6 +13,7 @@
 #include "cli/words.h"
 #include "policy/compare.h"
 #include "server/policy_loader.h"
+#include "store/lease.h"
 
 enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
 
@@ -26,6 +27,8 @@ static const char check_help[] =
 	"If a configuration file names a policy, that file or directory is checked, too. A relative path is\n"
 	"relative to where you are, as for weir serve, or else to the directory of the file. A policy in etcd\n"
 	"or Redis is not read.\n"
+	"\n"
+	"Limits with `consistency: lease` that cannot be leased are named, with the reason. They stay exact.\n"
 	"\n"
 	"  --against OLD  show also what happens to the keys of each limit if the policy replaces OLD, a file\n"
 	"                 or a directory: they are kept, converted, or start over, and why\n"
@@ -227,6 +230,30 @@ static uint32_t count_overrides(const struct weir_policy *policy)
 	return weir_policy_plans(policy) - weir_policy_limits(policy) - count_local(policy);
 }
 
+/* Names the limits that the policy leases and that stay exact all the same. */
+static void print_exact(struct check *check, const struct weir_policy *policy)
+{
+	char line[256];
+
+	for (uint32_t i = 0; i < weir_policy_plans(policy); i++) {
+		const struct weir_policy_plan *const of = weir_policy_plan_of(policy, i);
+		struct weir__lease_terms terms;
+		struct weir_plan plan;
+
+		if (of->consistency != WEIR_POLICY_LEASE || of->store == WEIR_POLICY_STORE_TABLE || of->is_local ||
+		    of->is_unlimited || weir_plan_compile(&of->limit, &plan, NULL) != WEIR_OK)
+			continue;
+		(void)snprintf(line, sizeof(line), "%s stays exact: %s", of->name,
+			       weir__lease_obstacle_text(weir__lease_terms_of(&plan, of->stranded, &terms)));
+		if (terms.duration > 0)
+			continue;
+		if (check->is_json)
+			weir__json_text(&check->json, NULL, line);
+		else
+			printf("  %s\n", line);
+	}
+}
+
 static bool print_good(struct check *check, const struct checked *checked)
 {
 	const uint32_t local = count_local(checked->policy);
@@ -240,6 +267,7 @@ static bool print_good(struct check *check, const struct checked *checked)
 	if (checked->apart[0])
 		printf(", of the policy %s", checked->apart);
 	putchar('\n');
+	print_exact(check, checked->policy);
 	return check->old == NULL || compare(check, checked->policy);
 }
 
@@ -258,6 +286,9 @@ static bool print_file(struct check *check, const struct checked *checked)
 		weir__json_number(json, "overrides", count_overrides(checked->policy));
 		weir__json_number(json, "if_a_store_fails", count_local(checked->policy));
 		weir__json_text(json, "unmatched", weir__policy_denies_unmatched(checked->policy) ? "deny" : "allow");
+		weir__json_open(json, "exact", '[');
+		print_exact(check, checked->policy);
+		weir__json_close(json, ']');
 		if (check->old)
 			is_good = compare(check, checked->policy);
 	}

@@ -24,6 +24,7 @@ int weir__replay(int argc, char **argv);
 int weir__serve(int argc, char **argv);
 int weir__table(int argc, char **argv);
 int weir__top(int argc, char **argv);
+int weir__tune(int argc, char **argv);
 
 /* Returns the command with this name, or NULL. */
 const struct weir__command *weir__command_find(const struct weir__command *commands, size_t n, const char *name);

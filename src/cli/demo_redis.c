@@ -140,8 +140,8 @@ static bool start_redis(struct demo *demo)
 
 static bool is_server_there(struct demo *demo)
 {
-	return weir__link_open(&demo->links[demo->n_links], demo->servers[demo->n_links], NULL, NULL, PATIENCE_MS) ==
-	       WEIR__LINK_OK;
+	return weir__link_open(&demo->links[demo->n_links], demo->servers[demo->n_links], NULL, NULL, NULL,
+			       PATIENCE_MS) == WEIR__LINK_OK;
 }
 
 static bool start_server(struct demo *demo, size_t number)

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "os/net.h"
-
 const char *weir__link_default(void)
 {
 	const char *const at = getenv("WEIR_AT");
@@ -27,13 +25,15 @@ fail(struct weir__link *link, enum weir__link_result result, const char *format,
 	return result;
 }
 
-static enum weir__link_result not_connected(struct weir__link *link, const char *where, int error)
+static enum weir__link_result not_connected(struct weir__link *link, const char *where, int error, const char *tls_why)
 {
 	switch (error) {
+	case EPROTO:
+		return fail(link, WEIR__LINK_FAILED, "%.128s: %s", where, tls_why);
 	case EINVAL:
 		return fail(link, WEIR__LINK_WRONG,
 			    "%.128s: invalid address; use HOST:PORT, such as " WEIR__LINK_HERE
-			    ", or the path of a socket, "
+			    ", tls://HOST:PORT, or the path of a socket, "
 			    "with a slash",
 			    where);
 	case ECONNREFUSED:
@@ -50,6 +50,8 @@ static enum weir__link_result not_answered(struct weir__link *link, ssize_t n)
 		return fail(link, WEIR__LINK_FAILED, "the server closed the connection without a reply");
 	if (n == -EAGAIN)
 		return fail(link, WEIR__LINK_FAILED, "the server does not reply; check that this is its RESP address");
+	if (n == -EPROTO && link->stream.tls)
+		return fail(link, WEIR__LINK_FAILED, "%s", weir__tls_why(link->stream.tls));
 	return fail(link, WEIR__LINK_FAILED, "the connection was lost: %s", strerror((int)-n));
 }
 
@@ -64,7 +66,7 @@ static bool write_request(struct weir__resp_writer *writer, const struct weir__r
 static enum weir__link_result send_all(struct weir__link *link, const char *bytes, size_t size)
 {
 	for (size_t sent = 0; sent < size;) {
-		const ssize_t n = weir__net_write(link->socket, bytes + sent, size - sent);
+		const ssize_t n = weir__stream_write(&link->stream, bytes + sent, size - sent);
 
 		if (n < 0 && n != -EINTR)
 			return not_answered(link, n);
@@ -100,7 +102,7 @@ static enum weir__link_result receive(struct weir__link *link)
 		}
 		if (link->n == sizeof(link->bytes))
 			return fail(link, WEIR__LINK_FAILED, "the reply is longer than %d bytes", WEIR__LINK_BYTES);
-		n = weir__net_read(link->socket, link->bytes + link->n, sizeof(link->bytes) - link->n);
+		n = weir__stream_read(&link->stream, link->bytes + link->n, sizeof(link->bytes) - link->n);
 		if (n <= 0 && n != -EINTR)
 			return not_answered(link, n);
 		link->n += n > 0 ? (size_t)n : 0;
@@ -155,13 +157,19 @@ static enum weir__link_result ask_for_maps(struct weir__link *link)
 }
 
 enum weir__link_result weir__link_open(struct weir__link *link, const char *where, const char *user,
-				       const char *password, uint32_t timeout_ms)
+				       const char *password, const struct weir__tls_files *files, uint32_t timeout_ms)
 {
-	const int error = weir__net_connect(where, timeout_ms, &link->socket);
+	char why[WEIR__TLS_WHY_SIZE] = "";
 	enum weir__link_result result;
+	int error;
 
-	if (error != 0)
-		return not_connected(link, where, error);
+	if (weir__stream_context(where, files, &link->tls, why) != 0)
+		return fail(link, WEIR__LINK_WRONG, "%s", why);
+	error = weir__stream_open(&link->stream, where, link->tls, timeout_ms, why);
+	if (error != 0) {
+		weir__tls_context_free(link->tls);
+		return not_connected(link, where, error, why);
+	}
 	link->used = link->n = 0;
 	result = say_hello(link, user, password);
 	if (result == WEIR__LINK_OK)
@@ -173,5 +181,6 @@ enum weir__link_result weir__link_open(struct weir__link *link, const char *wher
 
 void weir__link_close(struct weir__link *link)
 {
-	weir__net_close(link->socket);
+	weir__stream_close(&link->stream);
+	weir__tls_context_free(link->tls);
 }

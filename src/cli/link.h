@@ -3,15 +3,17 @@
 #ifndef WEIR_CLI_LINK_H
 #define WEIR_CLI_LINK_H
 
+#include "cli/stream.h"
 #include "wire/resp.h"
 
 /* A longer reply is an error. The server's replies are far below these sizes. */
 enum { WEIR__LINK_BYTES = 256 * 1024, WEIR__LINK_TOKENS = 2048, WEIR__LINK_WHY_SIZE = 512 };
 
 struct weir__link {
-	int socket;
-	size_t used; /* bytes of the last reply */
-	size_t n;    /* bytes received */
+	struct weir__stream stream;
+	struct weir__tls_context *tls; /* NULL: plain */
+	size_t used;                   /* bytes of the last reply */
+	size_t n;                      /* bytes received */
 	struct weir__resp_token tokens[WEIR__LINK_TOKENS];
 	char bytes[WEIR__LINK_BYTES];
 	char why[WEIR__LINK_WHY_SIZE]; /* after a failure: the reason, as a sentence without a full stop */
@@ -28,10 +30,11 @@ enum weir__link_result {
 #define WEIR__LINK_HERE "127.0.0.1:6380"
 const char *weir__link_default(void);
 
-/* Connects, and authenticates if `password` is not NULL. `user` may be NULL for the default user. Each wait on the
+/* Connects, and authenticates if `password` is not NULL. `user` may be NULL for the default user. `files` are for an
+ * address with TLS. Each wait on the
  * connection lasts at most timeout_ms, now and in later requests. On success, close with weir__link_close. */
 enum weir__link_result weir__link_open(struct weir__link *link, const char *where, const char *user,
-				       const char *password, uint32_t timeout_ms);
+				       const char *password, const struct weir__tls_files *files, uint32_t timeout_ms);
 void weir__link_close(struct weir__link *link);
 
 /* Sends a request. The reply begins at link->tokens[0] and stays valid until the next request. An error reply also

@@ -15,6 +15,7 @@
 #include "cli/link.h"
 #include "cli/password.h"
 #include "cli/recording.h"
+#include "cli/stream.h"
 #include "cli/words.h"
 #include "os/monotonic.h"
 #include "server/settings.h"
@@ -39,6 +40,7 @@ struct arguments {
 	const char *at, *user, *password_file, *sample, *keys, *path, *kept[KEPT_MAX];
 	uint64_t most_bytes, most_ms;
 	size_t n_kept;
+	struct weir__tls_files files;
 	bool is_json, checks;
 };
 
@@ -75,11 +77,11 @@ static int help(void)
 	     "  --keys hashed|plain   hashed: keys and attributes are replaced by a hash, except method and path.\n"
 	     "                        plain: they are recorded as they are. Default: hashed\n"
 	     "  --keep ATTRIBUTE      does not hash this attribute, for example plan. May be repeated, up to 8 times\n"
-	     "  --at WHERE            HOST:PORT, or the path of a socket (with a slash). Default: WEIR_AT from\n"
-	     "                        the environment, or else " WEIR__LINK_HERE "\n"
+	     "  --at WHERE            HOST:PORT, tls://HOST:PORT, or the path of a socket (with a slash).\n"
+	     "                        Default: WEIR_AT from the environment, or else " WEIR__LINK_HERE "\n"
 	     "  --user USER           the user to authenticate as, if the server has users. Default: default\n"
 	     "  --password-file FILE  a file with the password as its first line. Without it the password\n"
-	     "                        is WEIR_PASSWORD from the environment, if set\n"
+	     "                        is WEIR_PASSWORD from the environment, if set\n" WEIR__STREAM_HELP
 	     "  --json                output for programs\n"
 	     "  --help                show this\n\n"
 	     "Exit status: 0 recorded, or all decisions are the same; 1 some differ; 2 wrong usage; 3 the server or\n"
@@ -125,6 +127,12 @@ static int read_value(struct arguments *arguments, const char *option, const cha
 		arguments->user = value;
 	} else if (strcmp(option, "--password-file") == 0) {
 		arguments->password_file = value;
+	} else if (strcmp(option, "--cacert") == 0) {
+		arguments->files.ca = value;
+	} else if (strcmp(option, "--cert") == 0) {
+		arguments->files.certificate = value;
+	} else if (strcmp(option, "--key") == 0) {
+		arguments->files.key = value;
 	} else if (strcmp(option, "--keep") == 0) {
 		code = keep_attribute(arguments, value);
 	} else if (strcmp(option, "--keys") == 0) {
@@ -148,8 +156,8 @@ static int read_value(struct arguments *arguments, const char *option, const cha
 
 static int read_option(int argc, char **argv, int *i, struct arguments *arguments)
 {
-	static const char *const names[] = { "--at",        "--for",           "--keep",   "--keys",
-					     "--max-bytes", "--password-file", "--sample", "--user" };
+	static const char *const names[] = { "--at",   "--cacert",    "--cert",          "--for",    "--keep", "--key",
+					     "--keys", "--max-bytes", "--password-file", "--sample", "--user" };
 	struct weir__nearest nearest = weir__nearest_of(argv[*i], strlen(argv[*i]));
 
 	if (weir__command_is_help(argv[*i])) {
@@ -452,6 +460,7 @@ int weir__record(int argc, char **argv)
 	const struct sigaction action = { .sa_handler = interrupt };
 	char memory[WEIR__PASSWORD_SIZE];
 	const char *password, *word, *right;
+	struct weir__tls_files files;
 	enum weir__link_result result;
 	int code = read_arguments(argc, argv, &arguments);
 
@@ -464,7 +473,8 @@ int weir__record(int argc, char **argv)
 		return complain(word, right);
 	(void)sigaction(SIGINT, &action, NULL);
 	(void)sigaction(SIGTERM, &action, NULL);
-	result = weir__link_open(&link, arguments.at, arguments.user, password, PATIENCE_MS);
+	files = weir__stream_files(&arguments.files);
+	result = weir__link_open(&link, arguments.at, arguments.user, password, &files, PATIENCE_MS);
 	if (result != WEIR__LINK_OK) {
 		(void)fail(link.why);
 		return result == WEIR__LINK_WRONG ? CALLED_WRONGLY : FAILED;

@@ -26,7 +26,7 @@ struct replay_options {
 
 /* A policy and its replay. */
 struct replay_side {
-	struct weir_policy *policy;  /* NULL: there is no such side, or the replay owns it */
+	struct weir_policy *policy;  /* NULL: the side does not exist, or the replay owns it */
 	struct weir__replay *replay; /* NULL: there were no requests */
 	struct weir__replay_stats *stats;
 	struct weir__replay_plots *plots; /* NULL: no HTML report */

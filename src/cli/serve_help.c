@@ -64,13 +64,15 @@ static const struct section sections[] = {
 	    "A user has a `password`, or a `password_file` with the password as its first line, or the `sha256` of the "
 	    "password as 64 hexadecimal digits, which may follow a # as in an ACL of Redis. Passwords have 1 to 512 bytes. "
 	    "For HTTP a user has a `token`, or its `token_sha256`, beside the password or instead of it. A request "
-	    "sends the header `Authorization: Bearer TOKEN`. Make a token with `openssl rand -hex 32`.",
+	    "sends the header `Authorization: Bearer TOKEN`. Make a token with `openssl rand -hex 32`. "
+	    "With mutual TLS (tls_client_ca), a user has a `certificate`, which is a name in the client's certificate, such as "
+	    "`spiffe://example.org/web` or `web.example.org`. It needs neither password nor token.",
 	    "A user has `roles`, such as `[decide, read]`; `role` is the same with one. The default is `decide`, which may "
 	    "check, take, peek and hold, and settle its own holds. `operate` may refund, reset, change limits, and settle any "
 	    "hold. `read` may see metrics, keys, top keys and settings. `admin` may do all this and change the policy. "
 	    "A `key_prefix`, such as `acme/`, is put in front of all keys of the user, so that tenants share none.",
 	    "Users come only from the configuration file: other users of the machine can read flags, and often environments. Make "
-	    "the file readable only by the server. RESP is not encrypted: between machines, use a private network." },
+	    "the file readable only by the server. Between machines, use TLS (tls_cert)." },
 	  NULL },
 };
 

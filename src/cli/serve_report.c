@@ -13,10 +13,11 @@
 #include "observe/log.h"
 #include "policy/example.h"
 
+/* Without TLS: a client of a TLS address needs the CA, whose file is not known here. */
 static const char *first_name(const struct weir__listeners *listeners, enum weir__service service)
 {
 	for (size_t i = 0; i < listeners->n; i++)
-		if (listeners->at[i].service == service)
+		if (listeners->at[i].service == service && !listeners->at[i].is_tls)
 			return listeners->at[i].name;
 	return "";
 }
@@ -39,6 +40,8 @@ static void tell_json(const struct weir__listeners *listeners)
 		weir__log_begin(&line, true, WEIR__LOG_INFO, "listening");
 		weir__log_word(&line, "protocol", weir__service_word(listeners->at[i].service));
 		weir__log_word(&line, "at", listeners->at[i].name);
+		if (listeners->at[i].is_tls)
+			weir__log_word(&line, "tls", "true");
 		weir__log_print(&line, stdout);
 	}
 }
@@ -219,6 +222,8 @@ static void tell_commands(const struct weir__server_started *started)
 
 	if (has_curl)
 		suggest_http(&suggestions, http, example, users->n == 0 || token_user);
+	if (*suggestions.at == '\0')
+		return;
 	if ((users->n == 0 || suggestions.user) && example) {
 		suggest_check(&suggestions, example);
 	} else if (users->n == 0 || suggestions.user) {
@@ -230,16 +235,18 @@ static void tell_commands(const struct weir__server_started *started)
 
 void weir__serve_report(const struct weir__server_started *started)
 {
-	static const char *const words[WEIR__SERVICES] = {
-		[WEIR__SERVICE_RESP] = "RESP", [WEIR__SERVICE_HTTP] = "HTTP", [WEIR__SERVICE_METRICS] = "metrics"
-	};
+	static const char *const words[WEIR__SERVICES] = { [WEIR__SERVICE_RESP] = "RESP",
+							   [WEIR__SERVICE_HTTP] = "HTTP",
+							   [WEIR__SERVICE_METRICS] = "metrics",
+							   [WEIR__SERVICE_GRPC] = "gRPC" };
 	const struct weir__listeners *const listeners = started->listeners;
 
 	if (weir__log_is_json(started->log)) {
 		tell_json(listeners);
 	} else {
 		for (size_t i = 0; i < listeners->n; i++)
-			printf("weir serve: %s at %s\n", words[listeners->at[i].service], listeners->at[i].name);
+			printf("weir serve: %s at %s%s\n", words[listeners->at[i].service],
+			       listeners->at[i].is_tls ? "tls://" : "", listeners->at[i].name);
 		tell_store(started);
 		tell_commands(started);
 	}

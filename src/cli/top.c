@@ -21,6 +21,7 @@ enum { INTERVALS = sizeof(intervals_ms) / sizeof(intervals_ms[0]), INTERVAL_FIRS
 /* Static, since it is too large for the stack. */
 static struct top {
 	const char *user, *password_file, *password;
+	struct weir__tls_files files;
 	bool is_once, is_json, is_open;
 	bool is_partial;   /* the server has more limits than one document holds, so the server applies the filter */
 	unsigned interval; /* index into intervals_ms */
@@ -35,15 +36,15 @@ static struct top {
 static int help(void)
 {
 	printf("usage: weir top [OPTION...]\n\n"
-	       "Shows the current traffic of a server (weir serve): rates, rejections and what is left of each limit,\n"
+	       "Shows the current traffic of a server (weir serve): rates, denials and what is left of each limit,\n"
 	       "and the top keys. Press ? for the keyboard commands.\n\n"
-	       "  --at WHERE            HOST:PORT, or the path of a socket (with a slash). Default: WEIR_AT from\n"
-	       "                        the environment, or else " WEIR__LINK_HERE "\n"
+	       "  --at WHERE            HOST:PORT, tls://HOST:PORT, or the path of a socket (with a slash).\n"
+	       "                        Default: WEIR_AT from the environment, or else " WEIR__LINK_HERE "\n"
 	       "  --server WHERE        the same\n"
 	       "  --user USER           the user to authenticate as, if the server has users, with the role\n"
 	       "                        read. Default: default\n"
 	       "  --password-file FILE  a file with the password as its first line. Without it the password\n"
-	       "                        is WEIR_PASSWORD from the environment, if set\n"
+	       "                        is WEIR_PASSWORD from the environment, if set\n" WEIR__STREAM_HELP
 	       "  --once                print one table and exit; the default without a terminal\n"
 	       "  --json                print the live document and exit; docs/guides/observe.md describes it\n"
 	       "  --help                show this\n"
@@ -68,10 +69,10 @@ static const char **place_of(const char *option, struct weir__nearest *nearest)
 		const char *name;
 		const char **place;
 	} options[] = {
-		{ "--at", &top.state.where },
-		{ "--server", &top.state.where },
-		{ "--user", &top.user },
-		{ "--password-file", &top.password_file },
+		{ "--at", &top.state.where },  { "--server", &top.state.where },
+		{ "--user", &top.user },       { "--password-file", &top.password_file },
+		{ "--cacert", &top.files.ca }, { "--cert", &top.files.certificate },
+		{ "--key", &top.files.key },
 	};
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
@@ -151,8 +152,9 @@ static bool ask(const char *const *texts, size_t n, const char **ret_json, size_
 
 static enum weir__link_result open_link(void)
 {
+	const struct weir__tls_files files = weir__stream_files(&top.files);
 	const enum weir__link_result result = weir__link_open(&top.link, top.state.where, top.user, top.password,
-							      PATIENCE_MS);
+							      &files, PATIENCE_MS);
 
 	top.is_open = result == WEIR__LINK_OK;
 	if (!top.is_open && strstr(top.link.why, "NOAUTH"))

@@ -40,7 +40,7 @@ struct column {
 static const struct column wide_columns[WEIR__TOP_COLUMNS] = {
 	[WEIR__TOP_NAME] = { "LIMIT", NAME_LEAST },  [WEIR__TOP_MODE] = { "MODE", 7 },
 	[WEIR__TOP_ALGORITHM] = { "ALGORITHM", 13 }, [WEIR__TOP_ALLOWED] = { "ALLOWED/s", 9 },
-	[WEIR__TOP_REJECTED] = { "REJECTED/s", 10 }, [WEIR__TOP_SHARE] = { "REJ%", 5 },
+	[WEIR__TOP_REJECTED] = { "DENIED/s", 10 },   [WEIR__TOP_SHARE] = { "DEN%", 5 },
 	[WEIR__TOP_DELAYED] = { "DELAYED/s", 9 },    [WEIR__TOP_FILL] = { "LEFT", 10 },
 	[WEIR__TOP_MINUTE] = { "MINUTE", 10 },
 };
@@ -48,7 +48,7 @@ static const struct column wide_columns[WEIR__TOP_COLUMNS] = {
 static const struct column narrow_columns[WEIR__TOP_COLUMNS] = {
 	[WEIR__TOP_NAME] = { "LIMIT", 8 },           [WEIR__TOP_MODE] = { "MODE", 7 },
 	[WEIR__TOP_ALGORITHM] = { "ALGORITHM", 13 }, [WEIR__TOP_ALLOWED] = { "ALLOW/s", 7 },
-	[WEIR__TOP_REJECTED] = { "REJ/s", 6 },       [WEIR__TOP_SHARE] = { "REJ%", 5 },
+	[WEIR__TOP_REJECTED] = { "DEN/s", 6 },       [WEIR__TOP_SHARE] = { "DEN%", 5 },
 	[WEIR__TOP_DELAYED] = { "DELAY/s", 7 },      [WEIR__TOP_FILL] = { "LEFT", 10 },
 	[WEIR__TOP_MINUTE] = { "MINUTE", 10 },
 };
@@ -195,7 +195,7 @@ static void add_rate(struct weir__top_text *text, uint64_t sum, unsigned width)
 	weir__top_text_right(text, digits, width);
 }
 
-/* Adds the rates of allowed, rejected and delayed requests. */
+/* Adds the rates of allowed, denied and delayed requests. */
 static void add_requests(struct weir__top_text *text, const struct weir__top_view *view)
 {
 	const struct weir__top_server *const server = &view->server;
@@ -210,7 +210,7 @@ static void add_requests(struct weir__top_text *text, const struct weir__top_vie
 	}
 	add_words(text, "allowed ");
 	add_rate(text, server->allowed, 0);
-	add_words(text, "/s, rejected ");
+	add_words(text, "/s, denied ");
 	add_rate(text, server->rejected, 0);
 	(void)snprintf(words, sizeof(words), "/s, %u.%u %%", share / 10, share % 10);
 	add_words(text, words);
@@ -259,6 +259,8 @@ static void add_state(struct weir__top_text *text, const struct weir__top_view *
 		add_some(text, ", ", server->store_nodes, " node");
 		add_some(text, ", ", server->store_deferred, " key");
 		add_words(text, " with deferred charges");
+		add_some(text, ", ", server->lease_held, " unit");
+		add_words(text, " held");
 	}
 	if (server->has_latency) {
 		add_duration(text, "; p50 ", server->answer_p50_ns);

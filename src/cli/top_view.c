@@ -114,6 +114,7 @@ static void read_server(const json_t *root, struct weir__top_server *server)
 	copy_text(server->store, sizeof(server->store), store, "state");
 	server->store_nodes = number_of(store, "nodes");
 	server->store_deferred = number_of(store, "deferred_keys");
+	server->lease_held = number_of(store, "lease_held");
 	server->has_policy = json_is_object(policy);
 	server->unmatched = number_of(json_object_get(root, "unmatched"), "total");
 	server->policy_limits = number_of(policy, "limits");

@@ -41,7 +41,7 @@ struct weir__top_server {
 	uint64_t connections[2], requests[2]; /* of RESP and of HTTP */
 	uint64_t live_keys, capacity_keys, evicted, folded;
 	bool has_policy, has_store, has_latency;
-	uint64_t policy_limits, policy_changes, policy_failures, store_nodes, store_deferred;
+	uint64_t policy_limits, policy_changes, policy_failures, store_nodes, store_deferred, lease_held;
 	uint64_t answer_p50_ns, answer_p99_ns, answer_p999_ns;
 	uint64_t left_out;
 	uint64_t unmatched;     /* requests that no limit of the policy applied to */

@@ -7,7 +7,7 @@ static void notice(const struct weir_plan *plan, void *state, weir_ns now)
 {
 	const weir__u128 duration = weir__bucket_duration(plan);
 
-	if (plan->flags & WEIR_PLAN_DEBT)
+	if (plan->flags & WEIR_PLAN_RESERVED)
 		return;
 	if (weir__bucket_used(plan, state, now) > duration + weir__mul(WEIR__STEP_BACK_MAX, plan->count))
 		weir__state_set_wide(state, weir__mul(now, plan->count) + duration);
@@ -75,7 +75,7 @@ static void convert(const struct weir_plan *from, const struct weir_plan *to, vo
 		return;
 	}
 	if (used > duration) {
-		const bool is_reserved = from->flags & WEIR_PLAN_DEBT;
+		const bool is_reserved = from->flags & WEIR_PLAN_RESERVED;
 
 		beyond = weir__mul_div_up(used - duration, is_reserved ? to->period : to->count,
 					  is_reserved ? from->period : from->count);

@@ -7,7 +7,7 @@ static void notice(const struct weir_plan *plan, void *state_, weir_ns now)
 {
 	struct weir_state *state = state_;
 
-	if (plan->flags & WEIR_PLAN_DEBT || state->lo <= now || state->lo - now <= WEIR__STEP_BACK_MAX)
+	if (plan->flags & WEIR_PLAN_RESERVED || state->lo <= now || state->lo - now <= WEIR__STEP_BACK_MAX)
 		return;
 	state->lo = now;
 	state->hi = weir__min(state->hi, plan->most);

@@ -107,7 +107,7 @@ struct weir_verdict weir__reserve_take(const struct weir_plan *plan, struct weir
 		verdict.retry_after = reservation.act_at - now - max_wait;
 		return verdict;
 	}
-	in_debt.flags |= WEIR_PLAN_DEBT;
+	in_debt.flags |= WEIR_PLAN_RESERVED;
 	verdict = weir_step_peek(&in_debt, &after, now, 0);
 	verdict.granted = cost;
 	verdict.delay = reservation.act_at - now;

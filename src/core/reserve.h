@@ -1,7 +1,7 @@
 /* reserve.h: token buckets whose usage may exceed the burst, by reservations.
  *
  * A bucket with more usage than its burst looks like one whose clock went back. A store that reserves therefore keeps a
- * struct weir__debt beside the state, and passes plans with WEIR_PLAN_DEBT while that debt explains the usage. */
+ * struct weir__debt beside the state, and passes plans with WEIR_PLAN_RESERVED while that debt explains the usage. */
 #ifndef WEIR_CORE_RESERVE_H
 #define WEIR_CORE_RESERVE_H
 

@@ -15,6 +15,7 @@ void weir__context_init(struct weir__context *context, struct weir_table *table,
 	context->denial_body = NULL;
 	context->loader = NULL;
 	context->user_reload = NULL;
+	context->certificates = NULL;
 	context->guard = NULL;
 	context->counters_set = NULL;
 	context->counters = NULL;
@@ -40,4 +41,21 @@ void weir__context_init(struct weir__context *context, struct weir_table *table,
 void weir__context_fini(struct weir__context *context)
 {
 	weir__requests_free_spare(context);
+}
+
+const struct weir_attribute *weir__context_with_peer(struct weir__context *context, const struct weir__client *client,
+						     const struct weir_attribute *attributes, size_t *n)
+{
+	static const char name[] = "peer";
+	const size_t length = sizeof(name) - 1;
+	size_t kept = 0;
+
+	if (client == NULL || client->peer == NULL || *n >= WEIR__CONTEXT_ATTRIBUTES_MAX)
+		return attributes;
+	for (size_t i = 0; i < *n; i++)
+		if (attributes[i].name_length != length || memcmp(attributes[i].name, name, length) != 0)
+			context->attributes[kept++] = attributes[i];
+	context->attributes[kept++] = (struct weir_attribute){ name, length, client->peer, strlen(client->peer) };
+	*n = kept;
+	return context->attributes;
 }

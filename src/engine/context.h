@@ -12,6 +12,7 @@
 
 enum {
 	WEIR__CLIENT_NAME_MAX = 63,
+	WEIR__CONTEXT_ATTRIBUTES_MAX = 64, /* more than any protocol accepts, and `peer` */
 	/* The most requests of a worker that wait for a later completion. Beyond that, the store's fallback decides at
 	 * once. */
 	WEIR__IN_FLIGHT_MAX = 16384,
@@ -20,6 +21,7 @@ enum {
 };
 
 struct weir__auth_limit;
+struct weir__certificates;
 struct weir__client;
 struct weir__denial_body;
 struct weir__key_count_cache;
@@ -47,11 +49,14 @@ struct weir__context {
 	/* Room for keys of the policy's limits that had to be built, for requests that are being decoded. */
 	char keys[2 * WEIR__GUARD_KEY_ROOM];
 	size_t keys_used;
+	/* The attributes of a check whose client has a certificate, with `peer`. */
+	struct weir_attribute attributes[WEIR__CONTEXT_ATTRIBUTES_MAX];
 	struct weir__auth_limit *auth_limit;     /* shared by all workers; NULL after init: attempts are not limited */
 	struct weir__holds *holds;               /* shared by all workers; NULL after init: no room for holds */
 	struct weir__waiting *waiting;           /* this worker's own; NULL after init: no room for waits */
 	struct weir__denial_body *denial_body;   /* shared by all workers; NULL after init: denials are JSON */
 	struct weir__policy_loader *loader;      /* shared by all workers; NULL after init: no policy */
+	struct weir__certificates *certificates; /* shared by all workers; NULL after init: no TLS */
 	struct weir__user_reload *user_reload;   /* shared by all workers; NULL after init: the users never change */
 	struct weir_guard *guard;                /* decides by the loader's policy; NULL after init: no policy */
 	struct weir__shared_changes *changes;    /* shared by all workers; NULL after init: limits change here only */
@@ -59,7 +64,7 @@ struct weir__context {
 	struct weir__counters *counters;
 	struct weir__limit_stats_set *stats_set; /* likewise; NULL after init: no statistics */
 	struct weir__limit_stats *stats;
-	struct weir__tracer_set *tracers; /* likewise; NULL after init: no tracing, no rejection log */
+	struct weir__tracer_set *tracers; /* likewise; NULL after init: no tracing, no denial log */
 	struct weir__tracer *tracer;
 	struct weir__log *log;           /* shared by all workers; NULL after init: no log */
 	struct weir__recorder *recorder; /* shared by all workers; NULL after init: decisions are not recorded */
@@ -86,13 +91,17 @@ void weir__context_init(struct weir__context *context, struct weir_table *table,
 void weir__context_fini(struct weir__context *context);
 
 struct weir__client {
-	int resp_version; /* RESP: 2 or 3 */
-	bool has_maps;    /* RESP3: WEIR commands reply with maps, not arrays */
+	int resp_version;        /* RESP: 2 or 3 */
+	bool has_maps;           /* RESP3: WEIR commands reply with maps, not arrays */
+	struct weir__client *of; /* a stream of HTTP/2: the client of its connection; NULL: this is it */
 	uint64_t number;
 	/* Writes the client's address, or "unix". NULL: the client has no address. */
 	void (*write_peer)(const struct weir__client *client, char ret_peer[WEIR__AUDIT_PEER]);
 	bool is_leaving;               /* close after the current output is written */
 	const struct weir__user *user; /* NULL: not authenticated */
+	/* From the client's certificate: the user, which needs no password or token, and the attribute `peer`. */
+	const struct weir__user *certificate_user; /* NULL: none */
+	char *peer;                                /* owned by the connection; NULL: no certificate */
 	/* HTTP: the last request of this connection had a valid token. Then the next token is checked even if others at
 	 * this address have used up their attempts. */
 	bool is_proven;
@@ -104,6 +113,11 @@ struct weir__client {
 	struct weir__deferred *deferred;       /* RESP: a command that waits for earlier ones; NULL: none */
 	char name[WEIR__CLIENT_NAME_MAX + 1];  /* the name the client gave itself */
 };
+
+/* The attributes with `peer`, if the client has a certificate: the name in it, instead of what the client itself says. The
+ * result lasts until the next check. */
+const struct weir_attribute *weir__context_with_peer(struct weir__context *context, const struct weir__client *client,
+						     const struct weir_attribute *attributes, size_t *n);
 
 static inline bool weir__client_is_waiting(const struct weir__client *client)
 {

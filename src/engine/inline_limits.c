@@ -51,6 +51,13 @@ bool weir__inline_limits_will_drop(const struct weir__inline_limits *limits, enu
 	return kept->is_used && (kept->space != space || !weir__inline_limits_is_same(&kept->stated, stated));
 }
 
+const struct weir_table_limit *weir__inline_limits_evicted(const struct weir__inline_limits *limits,
+							   enum weir__space space, const struct weir_limit *stated)
+{
+	return weir__inline_limits_will_drop(limits, space, stated) ? &limits->kept[place_of(space, stated)].made :
+								      NULL;
+}
+
 /* The leading NUL distinguishes these from names of limits, which never begin with one. */
 static const char *const spaces[] = { [WEIR__SPACE_CELL] = "\0cell", [WEIR__SPACE_THROTTLE] = "\0throttle" };
 

@@ -75,4 +75,8 @@ bool weir__inline_limits_is_same(const struct weir_limit *a, const struct weir_l
 bool weir__inline_limits_will_drop(const struct weir__inline_limits *limits, enum weir__space space,
 				   const struct weir_limit *stated);
 
+/* The limit that weir__inline_limits_find would evict. NULL: none. */
+const struct weir_table_limit *weir__inline_limits_evicted(const struct weir__inline_limits *limits,
+							   enum weir__space space, const struct weir_limit *stated);
+
 #endif

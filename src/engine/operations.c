@@ -2,6 +2,7 @@
 #include "engine/operations.h"
 
 #include "core/uninitialized.h"
+#include "engine/given_limits.h"
 #include "engine/unmatched.h"
 #include "observe/counters.h"
 #include "observe/limit_stats.h"
@@ -325,6 +326,8 @@ enum weir__run_result weir__check_run(struct weir__check *check, struct weir_gua
 	check->request.claims = claims;
 	check->request.verdicts = verdicts;
 	check->request.store_request.now = weir_table_now(context->table);
+	if (WEIR__UNLIKELY(check->request.client && check->request.client->peer))
+		attributes = weir__context_with_peer(context, check->request.client, attributes, &n);
 	if (WEIR__UNLIKELY(context->tracer != NULL))
 		weir__tracer_open(context->tracer, attributes, n);
 	error = weir__guard_check_begin(
@@ -359,8 +362,9 @@ static int go_on_with_descriptors(struct weir__descriptors_check *check, bool *r
 				  struct weir_message *ret_why)
 {
 	struct weir__request *const request = &check->request;
-	const struct weir__guard_descriptors_room room = { check->matched, request->claims, request->verdicts,
-							   check->statuses, check->prefix };
+	const struct weir__guard_descriptors_room room = { check->matched,  request->claims, request->verdicts,
+							   check->statuses, check->prefix,   weir__give_limit,
+							   check->giver };
 	struct observing observing = { request->context->stats, 0 };
 	int error;
 
@@ -397,6 +401,7 @@ static void descriptors_moved(struct weir__request *request)
 	weir__guard_descriptors_kept(&check->check);
 	check->matched = NULL;
 	check->prefix = NULL;
+	check->giver = NULL;
 }
 
 static const struct weir__request_kind descriptors_kind = { .advance = advance_descriptors,
@@ -416,16 +421,24 @@ enum weir__run_result weir__descriptors_run(struct weir__descriptors_check *chec
 	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
 	struct weir_claim claims[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
 	struct weir_descriptors_answer matched WEIR__UNINITIALIZED;
+	struct weir_table_limit made[WEIR__GIVEN_MAX] WEIR__UNINITIALIZED;
 	struct weir__guard_prefix prefix;
+	struct weir__giver giver = { context, made };
 	const struct weir__guard_descriptors_room room = {
-		&matched, claims, verdicts, check->statuses,
-		weir__limit_ref_prefix(context, check->request.client, &prefix) ? &prefix : NULL
+		&matched,
+		claims,
+		verdicts,
+		check->statuses,
+		weir__limit_ref_prefix(context, check->request.client, &prefix) ? &prefix : NULL,
+		weir__give_limit,
+		&giver
 	};
 	bool is_done = true;
 	int error;
 
 	check->matched = &matched;
 	check->prefix = room.prefix;
+	check->giver = &giver;
 	check->request.claims = claims;
 	check->request.verdicts = verdicts;
 	check->request.store_request.now = weir_table_now(context->table);
@@ -879,6 +892,7 @@ enum weir__run_result weir__check_wait_run(struct weir__check_wait *wait, struct
 	check->request.claims = claims;
 	check->request.verdicts = verdicts;
 	check->request.store_request.now = weir_table_now(context->table);
+	attributes = weir__context_with_peer(context, check->request.client, attributes, &n);
 	weir__tracer_open(context->tracer, attributes, n);
 	if (weir__guard_check_begin(&check->check, guard, &match, attributes, n, cost,
 				    weir__limit_ref_prefix(context, check->request.client, &prefix) ? &prefix : NULL,
@@ -961,38 +975,4 @@ void weir__waits_deny(struct weir__context *context, struct weir__client *client
 		weir__waiting_give_up(waiter, weir_table_now(context->table), &outcome);
 		weir__wait_over(request, &outcome);
 	}
-}
-
-/* --- limits ------------------------------------------------------------------------------------------------------ */
-
-static const char *store_word(const struct weir__context *context, const struct weir__guard_row *row)
-{
-	const bool has_redis = context->store->status != NULL;
-
-	return has_redis && !row->is_local && row->store != WEIR_POLICY_STORE_TABLE ? "redis" : "table";
-}
-
-void weir__limit_row(const struct weir__context *context, const struct weir__guard_row *row,
-		     struct weir__limit_row *ret_row)
-{
-	struct weir_table_limit_stats stats = { 0, 0 };
-
-	*ret_row = (struct weir__limit_row){ .name = row->name,
-					     .mode = weir__limit_ref_mode_word(row->mode),
-					     .key = row->key,
-					     .store = store_word(context, row),
-					     .wait = row->wait,
-					     .text = "unlimited",
-					     .changed = "" };
-	if (row->limit == NULL)
-		return;
-	if (row->is_changed) {
-		ret_row->changed = row->change.version > 0 ? "all" : "here";
-		weir__limit_change_by(&row->change, ret_row->changed_by);
-		ret_row->changed_at_s = row->change.at / 1000000000;
-	}
-	(void)weir_limit_print(&row->now, ret_row->text);
-	weir_table_limit_stats(context->table, row->limit, &stats);
-	ret_row->allowed = stats.allowed;
-	ret_row->denied = stats.denied;
 }

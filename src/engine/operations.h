@@ -140,6 +140,7 @@ struct weir__descriptors_check {
 	struct weir__guard_descriptors check;                    /* has the result */
 	struct weir_descriptors_answer *matched;                 /* until the request moves */
 	const struct weir__guard_prefix *prefix;                 /* until the request moves; NULL: none */
+	void *giver;                                             /* until the request moves: for inline limits */
 	struct weir_guard_status statuses[WEIR_DESCRIPTORS_MAX]; /* only as many as there are descriptors are copied */
 };
 
@@ -257,22 +258,5 @@ bool weir__wait_is_under_way(const struct weir__request *request);
 /* Continues the waits that are due by now. weir__waits_deny ends all waits of a client as denied. */
 void weir__waits_end(struct weir__context *context);
 void weir__waits_deny(struct weir__context *context, struct weir__client *client);
-
-/* --- limits ------------------------------------------------------------------------------------------------------ */
-
-/* A limit or override of the policy, for display. */
-struct weir__limit_row {
-	const char *name, *mode, *key;
-	const char *store;              /* where its state is kept: table or redis */
-	char text[WEIR_LIMIT_TEXT_MAX]; /* the current limit */
-	weir_ns wait;                   /* the longest that /v1/authorize holds a response back; 0: not at all */
-	uint64_t allowed, denied;
-	const char *changed; /* where it was changed since the policy was loaded: all, here, or empty */
-	char changed_by[WEIR__CHANGE_BY_SIZE];
-	uint64_t changed_at_s; /* Unix time; 0: not known */
-};
-
-void weir__limit_row(const struct weir__context *context, const struct weir__guard_row *row,
-		     struct weir__limit_row *ret_row);
 
 #endif

@@ -30,7 +30,7 @@ void weir__audit_key(const struct weir__context *context, const struct weir__aud
 	weir__audit_begin(&line, context->log, who, is_reset ? "key_reset" : "key_refunded");
 	weir__inline_limit_write_name(context->limits.counted_as, claim->limit, name, sizeof(name));
 	weir__log_word(&line, "limit", name);
-	/* The setting log_rejections decides whether keys are shown, as in the log of rejections. */
+	/* The setting log_denials decides whether keys are shown, as in the log of denials. */
 	if (context->hides_keys)
 		weir__log_key_hash(&line, weir__hash(&claim->limit->secret, claim->key, claim->key_length));
 	else
@@ -80,7 +80,7 @@ void weir__audit_auth_failure(const struct weir__context *context, const struct 
 	if (left_out > 0)
 		weir__log_number(&line, "left_out", left_out);
 	weir__audit_end(&line, context->log,
-			protocol == WEIR__PROTOCOL_HTTP ? "wrong token" :
+			protocol != WEIR__PROTOCOL_RESP ? "wrong token" :
 			claimed                         ? "wrong password" :
 							  "unknown user");
 }

@@ -14,7 +14,7 @@ enum {
 	ATTRIBUTES_SIZE = 768, /* of all of them; a line has 2048, and escaping makes text longer */
 };
 
-/* Values may be secrets. They are shown only if the setting log_rejections allows keys in the log. */
+/* Values may be secrets. They are shown only if the setting log_denials allows keys in the log. */
 static int write_value(const struct weir__context *context, const struct weir_attribute *attribute, char *to,
 		       size_t size)
 {

@@ -46,6 +46,8 @@ static void put_user(const struct weir__users *users, size_t number)
 	put(users, users->by_name, user->name, strlen(user->name), number);
 	if (user->has_token)
 		put(users, users->by_token, user->token_digest, sizeof(user->token_digest), number);
+	if (user->certificate[0] != '\0')
+		put(users, users->by_certificate, user->certificate, strlen(user->certificate), number);
 }
 
 /* Doubles the room. The old memory is wiped, so realloc would not do. */
@@ -58,7 +60,8 @@ static bool grow(struct weir__users *users)
 	next.at = calloc(next.room, sizeof(*next.at));
 	next.by_name = calloc(next.places, sizeof(*next.by_name));
 	next.by_token = calloc(next.places, sizeof(*next.by_token));
-	if (next.at == NULL || next.by_name == NULL || next.by_token == NULL ||
+	next.by_certificate = calloc(next.places, sizeof(*next.by_certificate));
+	if (next.at == NULL || next.by_name == NULL || next.by_token == NULL || next.by_certificate == NULL ||
 	    weir__memory_random(&next.secret, sizeof(next.secret)) != 0) {
 		next.n = 0;
 		weir__users_fini(&next);
@@ -100,6 +103,7 @@ void weir__users_fini(struct weir__users *users)
 	free(users->at);
 	free(users->by_name);
 	free(users->by_token);
+	free(users->by_certificate);
 	*users = (struct weir__users){ .at = NULL };
 }
 
@@ -196,11 +200,33 @@ const struct weir__user *weir__users_by_token(const struct weir__users *users, c
 	return found;
 }
 
+bool weir__users_is_certificate(const char *name, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if (!isascii(name[i]) || !isgraph((unsigned char)name[i]))
+			return false;
+	return length >= 1 && length <= WEIR__CERTIFICATE_NAME_MAX;
+}
+
+const struct weir__user *weir__users_by_certificate(const struct weir__users *users, const char *name, size_t length)
+{
+	if (users->n == 0)
+		return NULL;
+	for (size_t place = place_of(users, name, length); users->by_certificate[place] != 0;
+	     place = (place + 1) & (users->places - 1)) {
+		const struct weir__user *const user = &users->at[users->by_certificate[place] - 1];
+
+		if (strlen(user->certificate) == length && memcmp(user->certificate, name, length) == 0)
+			return user;
+	}
+	return NULL;
+}
+
 bool weir__users_is_same(const struct weir__user *a, const struct weir__user *b)
 {
 	return strcmp(a->name, b->name) == 0 && a->roles == b->roles && strcmp(a->key_prefix, b->key_prefix) == 0 &&
-	       a->has_password == b->has_password && a->has_token == b->has_token &&
-	       memcmp(a->digest, b->digest, sizeof(a->digest)) == 0 &&
+	       strcmp(a->certificate, b->certificate) == 0 && a->has_password == b->has_password &&
+	       a->has_token == b->has_token && memcmp(a->digest, b->digest, sizeof(a->digest)) == 0 &&
 	       memcmp(a->token_digest, b->token_digest, sizeof(a->token_digest)) == 0;
 }
 

@@ -17,6 +17,7 @@ enum {
 	WEIR__USER_NAME_MAX = 63,
 	WEIR__PASSWORD_MAX = 512, /* as in Redis */
 	WEIR__DIGEST_BYTES = 32,
+	WEIR__CERTIFICATE_NAME_MAX = 255,
 	WEIR__ROLES_TEXT = 64, /* bytes of all roles as text, with a NUL */
 };
 
@@ -37,6 +38,8 @@ struct weir__user {
 	bool has_password, has_token;
 	unsigned char digest[WEIR__DIGEST_BYTES];       /* of the password, for RESP */
 	unsigned char token_digest[WEIR__DIGEST_BYTES]; /* of the token, for HTTP */
+	/* A name in the client's certificate (subjectAltName), such as spiffe://example.org/web; empty: none. */
+	char certificate[WEIR__CERTIFICATE_NAME_MAX + 1];
 };
 
 /* Zero is an empty list. */
@@ -44,7 +47,7 @@ struct weir__users {
 	struct weir__user *at; /* in the order of the file */
 	size_t n, room;
 	/* Open addressing: numbers of users plus 1, 0 is empty. At most half of the places are taken. */
-	uint32_t *by_name, *by_token;
+	uint32_t *by_name, *by_token, *by_certificate;
 	size_t places; /* a power of 2; 0: none yet */
 	struct weir__hash_secret secret;
 };
@@ -84,6 +87,12 @@ bool weir__users_is_token(const char *token, size_t length);
 const struct weir__user *weir__users_by_token(const struct weir__users *users, const char *token, size_t length);
 const struct weir__user *weir__users_by_token_digest(const struct weir__users *users,
 						     const unsigned char digest[WEIR__DIGEST_BYTES]);
+
+/* 1 to WEIR__CERTIFICATE_NAME_MAX printable ASCII characters without spaces. */
+bool weir__users_is_certificate(const char *name, size_t length);
+
+/* Returns the user whose certificate has this name, or NULL. */
+const struct weir__user *weir__users_by_certificate(const struct weir__users *users, const char *name, size_t length);
 
 /* Whether all fields are equal. */
 bool weir__users_is_same(const struct weir__user *a, const struct weir__user *b);

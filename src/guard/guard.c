@@ -231,6 +231,38 @@ enum weir_policy_store weir__guard_store(struct weir_guard *guard, const char *p
 	return store;
 }
 
+static uint32_t stranded_of(const struct weir_policy_plan *plan)
+{
+	return plan->consistency == WEIR_POLICY_LEASE && plan->store != WEIR_POLICY_STORE_TABLE && !plan->is_local ?
+		       plan->stranded :
+		       0;
+}
+
+uint32_t weir__guard_stranded(struct weir_guard *guard, const char *plan, size_t length)
+{
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
+	const uint32_t number = weir__bound_policy_plan_named(bound, plan, length);
+	const uint32_t stranded = number == WEIR_POLICY_NO_PLAN ?
+					  0 :
+					  stranded_of(weir_policy_plan_of(bound->policy, number));
+
+	weir__epoch_leave(&guard->epoch, phase);
+	return stranded;
+}
+
+bool weir__guard_has_lease(struct weir_guard *guard)
+{
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
+	bool has = false;
+
+	for (uint32_t i = 0; i < weir_policy_plans(bound->policy) && !has; i++)
+		has = stranded_of(weir_policy_plan_of(bound->policy, i)) > 0;
+	weir__epoch_leave(&guard->epoch, phase);
+	return has;
+}
+
 bool weir__guard_has_table_store(struct weir_guard *guard)
 {
 	const uint32_t phase = weir__epoch_enter(&guard->epoch);

@@ -28,6 +28,8 @@ struct weir__guard_row {
 	struct weir_limit now;                /* what `limit` is, unless it is NULL */
 	enum weir_mode mode;
 	enum weir_policy_store store;
+	enum weir_policy_consistency consistency;
+	uint32_t stranded; /* LEASE: percent */
 	enum weir_store_failure on_store_failure;
 	bool is_local;                  /* a limit for when the store fails */
 	bool is_keyed;                  /* false: all requests share one state, of the empty key */
@@ -65,6 +67,12 @@ enum weir_policy_store weir__guard_store(struct weir_guard *guard, const char *p
 
 /* Whether the policy says of any plan that its state is kept in the table. */
 bool weir__guard_has_table_store(struct weir_guard *guard);
+
+/* The percentage of the limit that servers may hold unspent. 0: the plan is exact, unknown or kept in the table. */
+uint32_t weir__guard_stranded(struct weir_guard *guard, const char *plan, size_t length);
+
+/* Whether the policy leases the limit of any plan. */
+bool weir__guard_has_lease(struct weir_guard *guard);
 
 /* weir__policy_denies_unmatched of the policy in force. */
 bool weir__guard_denies_unmatched(struct weir_guard *guard);

@@ -88,7 +88,8 @@ static inline bool weir__guard_check_takes_shadows(const struct weir__guard_chec
 
 /* The same for descriptors. By default all descriptors count together: quotas and limits in shadow are peeked at first.
  * Then the enforced limits are taken together, or only peeked at if all quotas are used up. If the request is allowed,
- * the quotas and shadow limits are then taken. With WEIR_ENVOY_COUNT_EACH every claim is taken by itself. */
+ * the quotas and shadow limits are then taken. With WEIR_ENVOY_COUNT_EACH every claim is taken by itself. At last, what
+ * descriptors give back is given back, whatever was decided. */
 struct weir__guard_descriptors {
 	struct weir_guard *guard;
 	const struct weir__bound_policy *bound;
@@ -96,8 +97,9 @@ struct weir__guard_descriptors {
 	uint8_t stage;
 	bool is_kept, is_each;
 	bool is_allowed, is_charged, is_seen, is_by_quotas;
-	uint32_t n_enforced, n_claims; /* claims: enforced first, then quotas and shadow */
-	uint32_t n;                    /* descriptors */
+	/* Claims: enforced first, then quotas and shadow, then those that give back. */
+	uint32_t n_enforced, n_taken, n_claims;
+	uint32_t n; /* descriptors */
 	struct weir__epoch_check epoch_check;
 	const char *domain; /* the caller's; not read after is_kept */
 	size_t domain_length;
@@ -115,6 +117,12 @@ struct weir__guard_descriptors_room {
 	struct weir_verdict *verdicts;
 	struct weir_guard_status *statuses;
 	const struct weir__guard_prefix *prefix; /* of all keys; NULL: none, or the check is kept */
+	/* Finds or makes an inline limit, which must stay valid until the check is kept or has ended, and must not
+	 * invalidate those of the first n claims. NULL: the guard
+	 * makes limits of its table, at most WEIR_GUARD_GIVEN_MAX. */
+	int (*give)(void *giver, const struct weir_claim *claims, uint32_t n, const struct weir_limit *stated,
+		    const struct weir_table_limit **ret_limit, struct weir_message *ret_message);
+	void *giver;
 };
 
 int weir__guard_descriptors_begin(struct weir__guard_descriptors *check, struct weir_guard *guard, const char *domain,

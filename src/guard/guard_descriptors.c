@@ -9,13 +9,13 @@
 #include "policy/envoy.h"
 #include "store/table/decision.h"
 
-enum stage { BEGUN, LOOKING, TAKING, LOOKING_INSTEAD, CHARGING, TAKING_EACH };
+enum stage { BEGUN, LOOKING, TAKING, LOOKING_INSTEAD, CHARGING, TAKING_EACH, GIVING_BACK };
 
 typedef struct weir__guard_descriptors_room weir__room;
 
 static bool is_enforced(const struct weir_descriptor_claim *claim)
 {
-	return claim->applies && claim->mode == WEIR_MODE_ENFORCE && !claim->is_quota;
+	return claim->applies && claim->mode == WEIR_MODE_ENFORCE && !claim->is_quota && !claim->is_refund;
 }
 
 /* Whether the descriptor has a limit to decide. */
@@ -27,7 +27,7 @@ static bool is_claimed(const struct weir__guard_descriptors *check, size_t i)
 static bool is_quota(const struct weir__guard_descriptors *check, const weir__room *room, size_t i)
 {
 	return is_claimed(check, i) && room->statuses[i].claim.mode == WEIR_MODE_ENFORCE &&
-	       room->statuses[i].claim.is_quota;
+	       room->statuses[i].claim.is_quota && !room->statuses[i].claim.is_refund;
 }
 
 static bool is_enforced_claim(const struct weir__guard_descriptors *check, const weir__room *room, size_t i)
@@ -95,30 +95,33 @@ static int take_given(struct weir_guard *guard, const struct weir_limit *store_r
 /* --- claims ------------------------------------------------------------------------------------------------------ */
 
 /* The limit of a descriptor. *ret_limit NULL: nothing to decide. */
-static int find_limit(const struct weir__guard_descriptors *check, const struct weir_descriptor_claim *of,
-		      const struct weir_table_limit **ret_limit, struct weir_message *ret_message)
+static int find_limit(const struct weir__guard_descriptors *check, const weir__room *room,
+		      const struct weir_descriptor_claim *of, const struct weir_table_limit **ret_limit,
+		      struct weir_message *ret_message)
 {
 	*ret_limit = NULL;
 	if (!of->applies)
 		return WEIR_OK;
+	if (of->plan == WEIR_POLICY_NO_PLAN && room->give)
+		return room->give(room->giver, room->claims, check->n_claims, &of->limit, ret_limit, ret_message);
 	if (of->plan == WEIR_POLICY_NO_PLAN)
 		return take_given(check->guard, &of->limit, ret_limit, ret_message);
 	*ret_limit = weir__bound_policy_limit(check->bound, of->plan);
 	return WEIR_OK;
 }
 
-/* Appends the enforced claims, or all others. */
+/* Appends the enforced claims, those that give back, or all others. */
 static int add_claims(struct weir__guard_descriptors *check, const weir__room *room, bool are_enforced,
-		      struct weir_message *ret_message)
+		      bool are_refunds, struct weir_message *ret_message)
 {
 	for (uint32_t i = 0; i < check->n; i++) {
 		const struct weir_descriptor_claim *const of = &room->matched->claims[i];
 		const struct weir_table_limit *limit;
 		int error;
 
-		if (is_enforced(of) != are_enforced)
+		if (is_enforced(of) != are_enforced || of->is_refund != are_refunds)
 			continue;
-		error = find_limit(check, of, &limit, ret_message);
+		error = find_limit(check, room, of, &limit, ret_message);
 		if (error != WEIR_OK)
 			return error;
 		room->statuses[i] = (struct weir_guard_status){ *of, { .allowed = true, .granted = of->cost } };
@@ -137,10 +140,13 @@ static int make_claims(struct weir__guard_descriptors *check, const weir__room *
 	int error;
 
 	check->n_claims = 0;
-	error = add_claims(check, room, true, ret_message);
+	error = add_claims(check, room, true, false, ret_message);
 	check->n_enforced = check->n_claims;
 	if (error == WEIR_OK)
-		error = add_claims(check, room, false, ret_message);
+		error = add_claims(check, room, false, false, ret_message);
+	check->n_taken = check->n_claims;
+	if (error == WEIR_OK)
+		error = add_claims(check, room, false, true, ret_message);
 	if (error == WEIR_OK && check->n_enforced > WEIR_TABLE_CLAIMS_MAX && !check->is_each) {
 		struct weir__text why = weir__text_of_message(ret_message, 0);
 
@@ -215,12 +221,16 @@ static bool ask(struct weir__guard_descriptors *check, const weir__room *room, e
 		struct weir__store_request *store_request)
 {
 	const bool are_enforced = stage == TAKING || stage == LOOKING_INSTEAD;
-	const uint32_t first = are_enforced || stage == TAKING_EACH ? 0 : check->n_enforced;
-	const uint32_t end = are_enforced ? check->n_enforced : check->n_claims;
+	const uint32_t first = stage == GIVING_BACK                 ? check->n_taken :
+			       are_enforced || stage == TAKING_EACH ? 0 :
+								      check->n_enforced;
+	const uint32_t end = stage == GIVING_BACK ? check->n_claims : are_enforced ? check->n_enforced : check->n_taken;
 	const bool takes = stage == TAKING || stage == CHARGING || stage == TAKING_EACH;
 
 	check->stage = (uint8_t)stage;
-	store_request->operation = takes ? WEIR__STORE_TAKE : WEIR__STORE_PEEK;
+	store_request->operation = takes                ? WEIR__STORE_TAKE :
+				   stage == GIVING_BACK ? WEIR__STORE_REFUND :
+							  WEIR__STORE_PEEK;
 	store_request->is_each = stage != TAKING;
 	store_request->claims = room->claims + first;
 	store_request->verdicts = room->verdicts + first;
@@ -302,6 +312,20 @@ static void note_charges(const struct weir__guard_descriptors *check, const weir
 	}
 }
 
+/* A cost of 0 asks whether anything is left. The store would allow it even then. */
+static void deny_empty(const struct weir__guard_descriptors *check, const weir__room *room)
+{
+	for (uint32_t i = 0; i < check->n; i++) {
+		struct weir_verdict *const verdict = &room->statuses[i].verdict;
+
+		if (!is_claimed(check, i) || room->statuses[i].claim.cost > 0 || room->statuses[i].claim.is_refund ||
+		    room->statuses[i].claim.is_closed || verdict->remaining > 0)
+			continue;
+		verdict->allowed = false;
+		verdict->retry_after = verdict->reset_after;
+	}
+}
+
 static bool do_enforced_allow(const struct weir__guard_descriptors *check, const weir__room *room)
 {
 	for (size_t i = 0; i < check->n; i++)
@@ -334,9 +358,14 @@ static enum stage take_answer(struct weir__guard_descriptors *check, const weir_
 		return BEGUN;
 	case TAKING_EACH:
 		note_charges(check, room, store_request);
+		deny_empty(check, room);
 		check->is_charged = store_request->n > 0;
 		check->is_by_quotas = are_quotas_used_up(check, room);
 		check->is_allowed = do_enforced_allow(check, room) && !check->is_by_quotas;
+		return BEGUN;
+	case GIVING_BACK:
+		note_verdicts(check, room, store_request);
+		check->is_charged = true;
 		return BEGUN;
 	default:
 		note_charges(check, room, store_request);
@@ -424,11 +453,14 @@ bool weir__guard_descriptors_next(struct weir__guard_descriptors *check, const w
 		}
 		if (next == BEGUN) {
 			/* If nothing was charged, the verdicts are consistent only if the policy is still current. */
-			if (check->is_charged || is_current(check))
+			if (!check->is_charged && !is_current(check)) {
+				if (!start_over(check, room, ret_error, ret_message))
+					return false;
+				continue;
+			}
+			if (check->stage == GIVING_BACK || check->n_taken == check->n_claims)
 				break;
-			if (!start_over(check, room, ret_error, ret_message))
-				return false;
-			continue;
+			next = GIVING_BACK;
 		}
 		if (ask(check, room, next, store_request))
 			return true;
@@ -459,7 +491,7 @@ void weir__guard_descriptors_tell(const struct weir__guard_descriptors *check, c
 	for (size_t i = 0; i < check->n; i++) {
 		const bool is_one_enforced = is_enforced_claim(check, room, i);
 
-		if (is_claimed(check, i) &&
+		if (is_claimed(check, i) && !room->statuses[i].claim.is_refund &&
 		    (check->is_each || (is_by_quotas ? is_quota(check, room, i) : is_allowed && !is_one_enforced)))
 			tell(context, &room->claims[check->claim_of[i] - 1], &room->statuses[i].verdict, 1,
 			     !is_one_enforced && !is_by_quotas);
@@ -482,7 +514,7 @@ int weir_guard_check_descriptors(struct weir_guard *guard, const char *domain, s
 	struct weir_verdict verdicts[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
 	struct weir_claim claims[WEIR_DESCRIPTORS_MAX] WEIR__UNINITIALIZED;
 	struct weir_descriptors_answer matched WEIR__UNINITIALIZED;
-	const weir__room room = { &matched, claims, verdicts, ret_statuses, NULL };
+	const weir__room room = { &matched, claims, verdicts, ret_statuses, NULL, NULL, NULL };
 	struct weir__guard_descriptors check WEIR__UNINITIALIZED;
 	struct weir__store_request store_request WEIR__UNINITIALIZED;
 	struct weir_guard_answer fallback = { .fallback_nodes = 0 };

@@ -19,6 +19,8 @@ static void describe(const struct weir__bound_policy *bound, uint32_t plan, stru
 	*row = (struct weir__guard_row){ .name = what->name,
 					 .limit = weir__bound_policy_limit(bound, plan),
 					 .store = what->store,
+					 .consistency = what->consistency,
+					 .stranded = what->stranded,
 					 .on_store_failure = what->on_store_failure,
 					 .is_local = what->is_local,
 					 .store_budget = what->store_budget,

@@ -121,7 +121,7 @@ static inline void mark_debt(struct weir_limiter *limiter, struct weir_plan *pla
 		const struct weir__debt debt = read_debt(limiter);
 
 		if (weir__reserve_explains(plan, state, &debt, now))
-			plan->flags |= WEIR_PLAN_DEBT;
+			plan->flags |= WEIR_PLAN_RESERVED;
 	}
 }
 
@@ -419,13 +419,13 @@ static void convert(struct weir_limiter *limiter, const struct weir_plan *from, 
 		    weir_ns now)
 {
 	struct weir_plan in_debt = *to;
-	bool is_debt = from->flags & WEIR_PLAN_DEBT;
+	bool is_debt = from->flags & WEIR_PLAN_RESERVED;
 
 	for (struct weir__waiter *waiter = limiter->waiters.last; waiter; waiter = waiter->previous)
 		if (is_pending(waiter, now))
 			weir_step_refund(from, state, now, weir__add_saturating(waiter->cost, waiter->inherited));
 	weir_step_convert(from, to, state, now);
-	in_debt.flags |= WEIR_PLAN_DEBT;
+	in_debt.flags |= WEIR_PLAN_RESERVED;
 	for (struct weir__waiter *waiter = limiter->waiters.first; waiter; waiter = waiter->next)
 		if (is_pending(waiter, now)) {
 			weir__reserve_take(&in_debt, state, now, waiter->cost, WEIR_NEVER, &waiter->after_change);

@@ -23,10 +23,10 @@ void weir__audit_end(struct weir__log_line *line, struct weir__log *log, const c
 
 void weir__audit_policy(struct weir__log *log, const char *source, uint64_t limits, uint64_t anew, const char *fault)
 {
-	const struct weir__audit_who nobody = weir__audit_system(source);
+	const struct weir__audit_who by_itself = weir__audit_system(source);
 	struct weir__log_line line;
 
-	weir__audit_begin(&line, log, &nobody, "policy_reloaded");
+	weir__audit_begin(&line, log, &by_itself, "policy_reloaded");
 	weir__log_number(&line, "limits", limits);
 	weir__log_number(&line, "anew", anew);
 	weir__audit_end(&line, log, *fault ? fault : NULL);

@@ -30,13 +30,24 @@ struct weir__counters_set {
 static const char *const line_limits[WEIR__COUNTERS_LINE_N] = {
 	[WEIR__COUNTERS_LINE_AUTH_FAILURE] = "10/s", [WEIR__COUNTERS_LINE_AUTH_LIMITED] = "1/s",
 	[WEIR__COUNTERS_LINE_PAUSE] = "1/10s",       [WEIR__COUNTERS_LINE_MEMORY] = "1/s",
-	[WEIR__COUNTERS_LINE_ADDRESS] = "1/s",
+	[WEIR__COUNTERS_LINE_ADDRESS] = "1/s",       [WEIR__COUNTERS_LINE_TLS] = "1/s",
 };
 
 const char *const weir__closed_words[WEIR__CLOSED_N] = {
 	[WEIR__CLOSED_MEMORY] = "memory",   [WEIR__CLOSED_SLOW_READER] = "slow_reader",
 	[WEIR__CLOSED_LATE] = "late",       [WEIR__CLOSED_UNAUTHENTICATED] = "unauthenticated",
-	[WEIR__CLOSED_ADDRESS] = "address",
+	[WEIR__CLOSED_ADDRESS] = "address", [WEIR__CLOSED_FLOOD] = "flood",
+};
+
+const char *const weir__tls_failure_words[WEIR__TLS_FAILURES] = {
+	[WEIR__TLS_CLOSED] = "closed",
+	[WEIR__TLS_PLAIN] = "not_tls",
+	[WEIR__TLS_VERSION] = "version",
+	[WEIR__TLS_NO_CERTIFICATE] = "no_certificate",
+	[WEIR__TLS_UNTRUSTED] = "untrusted",
+	[WEIR__TLS_EXPIRED] = "expired",
+	[WEIR__TLS_REJECTED] = "rejected_by_client",
+	[WEIR__TLS_OTHER] = "other",
 };
 
 static time_t seconds_now(void)
@@ -98,9 +109,16 @@ void weir__counters_set_sum(struct weir__counters_set *counters_set, struct weir
 		for (int why = 0; why < WEIR__CLOSED_N; why++)
 			ret_sum->closed[why] += atomic_load_explicit(&counters_set->of[i].closed[why],
 								     memory_order_relaxed);
+		ret_sum->tls_handshakes += atomic_load_explicit(&counters_set->of[i].tls_handshakes,
+								memory_order_relaxed);
+		for (int why = 0; why < WEIR__TLS_FAILURES; why++)
+			ret_sum->tls_failures[why] += atomic_load_explicit(&counters_set->of[i].tls_failures[why],
+									   memory_order_relaxed);
 		ret_sum->unmatched += atomic_load_explicit(&counters_set->of[i].unmatched, memory_order_relaxed);
 		ret_sum->unmatched_denied += atomic_load_explicit(&counters_set->of[i].unmatched_denied,
 								  memory_order_relaxed);
+		ret_sum->inline_evicted += atomic_load_explicit(&counters_set->of[i].inline_evicted,
+								memory_order_relaxed);
 		ret_sum->client_bytes += atomic_load_explicit(&counters_set->of[i].client_bytes, memory_order_relaxed);
 		ret_sum->in_flight += atomic_load_explicit(&counters_set->of[i].in_flight, memory_order_relaxed);
 		ret_sum->waiting += atomic_load_explicit(&counters_set->of[i].waiting, memory_order_relaxed);

@@ -10,22 +10,25 @@
 #include <stdint.h>
 
 #include "observe/protocol.h"
+#include "os/tls_server.h"
 
 /* Why a worker did not accept a new connection: all workers are at their maximum, or the kernel had no resources. */
 enum weir__counters_pause { WEIR__PAUSE_FULL, WEIR__PAUSE_KERNEL, WEIR__PAUSES };
 
 /* Why the server closed a connection: all clients together took too much memory and this one was among the largest, it
  * read its replies too slowly, its request or its authentication was not complete in time, it had not authenticated and
- * let replies wait, or its address had too many connections. */
+ * let replies wait, its address had too many connections, or it flooded the server with frames of HTTP/2. */
 enum weir__counters_closed {
 	WEIR__CLOSED_MEMORY,
 	WEIR__CLOSED_SLOW_READER,
 	WEIR__CLOSED_LATE,
 	WEIR__CLOSED_UNAUTHENTICATED,
 	WEIR__CLOSED_ADDRESS,
+	WEIR__CLOSED_FLOOD,
 	WEIR__CLOSED_N,
 };
 extern const char *const weir__closed_words[WEIR__CLOSED_N]; /* for labels and for INFO */
+extern const char *const weir__tls_failure_words[WEIR__TLS_FAILURES];
 
 /* Of one worker. */
 struct weir__counters {
@@ -37,7 +40,9 @@ struct weir__counters {
 	_Atomic uint64_t in_flight, overflows;   /* requests completing later; requests beyond the bound */
 	_Atomic uint64_t waiting, waits_refused; /* requests that wait for a limit; those beyond the most that may */
 	_Atomic uint64_t closed[WEIR__CLOSED_N];
-	_Atomic uint64_t client_bytes; /* memory of clients now */
+	_Atomic uint64_t inline_evicted; /* inline limits that left the cache of a worker */
+	_Atomic uint64_t client_bytes;   /* memory of clients now */
+	_Atomic uint64_t tls_handshakes, tls_failures[WEIR__TLS_FAILURES]; /* complete; failed */
 	/* Requests that no limit of the policy matched; those of them that the policy denied. */
 	_Atomic uint64_t unmatched, unmatched_denied;
 };
@@ -48,7 +53,8 @@ struct weir__counters_sum {
 	uint64_t pauses[WEIR__PAUSES];
 	uint64_t in_flight, overflows;
 	uint64_t waiting, waits_refused;
-	uint64_t closed[WEIR__CLOSED_N], client_bytes;
+	uint64_t inline_evicted, closed[WEIR__CLOSED_N], client_bytes;
+	uint64_t tls_handshakes, tls_failures[WEIR__TLS_FAILURES];
 	uint64_t unmatched, unmatched_denied;
 };
 
@@ -68,7 +74,7 @@ uint64_t weir__counters_set_made_at_s(const struct weir__counters_set *counters_
 void weir__counters_set_sum(struct weir__counters_set *counters_set, struct weir__counters_sum *ret_sum);
 
 /* Whether a log line of this kind may be written. All workers together may write 10 lines a second about authentication
- * failures, one a second about attempts that were not checked and about each reason to close connections, and one in 10
+ * failures, one a second about attempts that were not checked, failed TLS handshakes and each reason to close connections, and one in 10
  * s about pauses, so that password guessing or too many connections do not fill the log. *ret_left_out is the number of
  * events without a line since the last line. It is set only if true is returned. */
 enum weir__counters_line {
@@ -77,6 +83,7 @@ enum weir__counters_line {
 	WEIR__COUNTERS_LINE_PAUSE,
 	WEIR__COUNTERS_LINE_MEMORY,
 	WEIR__COUNTERS_LINE_ADDRESS,
+	WEIR__COUNTERS_LINE_TLS,
 	WEIR__COUNTERS_LINE_N,
 };
 bool weir__counters_set_may_log(struct weir__counters_set *counters_set, enum weir__counters_line what,

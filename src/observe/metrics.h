@@ -71,7 +71,9 @@
 	  "Connections that the server closed to protect itself: memory, one of the largest when all clients of a worker took more " \
 	  "than client_memory; slow_reader, it read its replies too slowly; late, a request or the authentication was not " \
 	  "complete in time; unauthenticated, it had not authenticated and sent too much; address, its address had as many " \
-	  "as connections_per_address allows.") \
+	  "as connections_per_address allows; flood, it sent too many resets, pings or other frames of HTTP/2.") \
+	X(INLINE_EVICTED, "rate_limiter_inline_limits_evicted", COUNTER, "", "", \
+	  "Limits of requests to the rate limit service that left the cache of a worker, which holds 256. Their counts stay.") \
 	X(CLIENT_MEMORY, "rate_limiter_client_memory_bytes", GAUGE, "bytes", "", \
 	  "Memory of all clients: buffered requests and replies.") \
 	X(CLIENT_MEMORY_MOST, "rate_limiter_client_memory_limit_bytes", GAUGE, "bytes", "", \
@@ -119,8 +121,8 @@
 	X(SPANS_SENT, "rate_limiter_spans_sent", COUNTER, "", "", "Spans that the trace collector accepted.") \
 	X(SPANS_DROPPED, "rate_limiter_spans_dropped", COUNTER, "", "", \
 	  "Spans lost because the buffer was full or the collector did not accept them.") \
-	X(REJECTIONS_LEFT_OUT, "rate_limiter_log_rejections_left_out", COUNTER, "", "", \
-	  "Log lines for rejections dropped because of log_rejections_limit.") \
+	X(DENIALS_LEFT_OUT, "rate_limiter_log_denials_left_out", COUNTER, "", "", \
+	  "Log lines for denials dropped because of log_denials_limit.") \
 	X(LOG_LEFT_OUT, "rate_limiter_log_lines_left_out", COUNTER, "", "", \
 	  "Log lines dropped because standard error was not read in time.") \
 	X(STORE_UP, "rate_limiter_store_up", GAUGE, "", "", "1 if the store decides, else 0.") \
@@ -145,8 +147,23 @@
 	  "Units sent to be charged in the store without a reply; they are not sent again.") \
 	X(STORE_DEFERRED_DROPPED, "rate_limiter_store_deferred_dropped", COUNTER, "", "", \
 	  "Units that exceeded deferred_memory; they are not charged in the store.") \
+	X(LEASE_DECISIONS, "rate_limiter_lease_decisions", COUNTER, "", "outcome", \
+	  "Requests decided without the store, by outcome: allowed from held units, or denied because the store had just denied such a request.") \
+	X(LEASE_HELD, "rate_limiter_lease_held", GAUGE, "", "", "Units of leased limits that the store lent to this server and that are unspent.") \
+	X(LEASE_UNITS, "rate_limiter_lease_units", COUNTER, "", "event", \
+	  "Units of leased limits by event: granted by the store, returned to it, or expired unspent.") \
+	X(LEASE_DROPPED, "rate_limiter_lease_dropped", COUNTER, "", "", \
+	  "Draws and returns of units that were not made because too many were under way.") \
 	X(STORE_SECONDS, "rate_limiter_store_decision_duration_seconds", HISTOGRAM, "seconds", "", \
 	  "How long the store took to decide a request.") \
+	X(TLS_HANDSHAKES, "rate_limiter_tls_handshakes", COUNTER, "", "", "TLS handshakes that completed.") \
+	X(TLS_FAILURES, "rate_limiter_tls_failures", COUNTER, "", "reason", \
+	  "TLS handshakes that failed, by reason: closed, not_tls, version, no_certificate, untrusted, expired, rejected_by_client or other.") \
+	X(TLS_EXPIRES, "rate_limiter_tls_certificate_expires_timestamp_seconds", GAUGE, "seconds", "certificate", \
+	  "When the first certificate in tls_cert (server) or tls_client_ca (client_ca) expires, as a Unix time in seconds.") \
+	X(TLS_REFUSED, "rate_limiter_tls_certificate_refused", GAUGE, "", "", \
+	  "1 if the files of the certificate have errors, so that an earlier one is still in use, else 0.") \
+	X(TLS_RELOADS, "rate_limiter_tls_reloads", COUNTER, "", "", "How often certificates were read again and used.") \
 	X(PROCESS_CPU, "process_cpu_seconds", COUNTER, "seconds", "", "CPU time used by all threads of the server.") \
 	X(PROCESS_MEMORY, "process_resident_memory_bytes", GAUGE, "bytes", "", "Resident memory of the server.") \
 	X(PROCESS_START, "process_start_time_seconds", GAUGE, "seconds", "", \

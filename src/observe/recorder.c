@@ -172,7 +172,7 @@ static void write_policy(void *telling_, const struct weir__recorder_policy *pol
 		recording->policy = policy->identity;
 }
 
-/* Writes the policy if it is another one than before. Its text may come a little later than its limits, and a policy
+/* Writes the policy if it has changed. Its text may come a little later than its limits, and a policy
  * that only looks different has no other text. So a change is looked at for some decisions. */
 static void note_policy(struct weir__recorder *recorder, weir_ns now)
 {
@@ -226,7 +226,7 @@ static void limit_frame(const struct recording *recording, const struct weir_tab
 						     .number = number,
 						     .changed_at = now.changed_at };
 	if (is_inline(limit)) {
-		ret_limit->is_shared = limit->first.plan.flags & WEIR_PLAN_DEBT;
+		ret_limit->is_shared = limit->first.plan.flags & WEIR_PLAN_RESERVED;
 		ret_limit->space = weir__hash(&recording->secrets[0], &limit->secret, sizeof(limit->secret));
 	}
 	ret_limit->name = (struct weir__recording_text){ limit->name, strlen(limit->name) };

@@ -1,4 +1,4 @@
-/* tracer.c: makes spans and rejection log lines from decisions. */
+/* tracer.c: makes spans and denial log lines from decisions. */
 #include "observe/tracer.h"
 
 #include <weir/limiter.h>
@@ -39,8 +39,8 @@ struct weir__tracer_set {
 	struct weir__log *log;
 	struct weir__span_exporter *traces; /* NULL: tracing is off */
 	uint64_t one_in;
-	enum weir__log_rejections rejections;
-	struct weir_limiter *limiter; /* of rejection lines; NULL: they are off */
+	enum weir__log_denials denials;
+	struct weir_limiter *limiter; /* of denial lines; NULL: they are off */
 	_Atomic uint64_t told;        /* left-out lines that have been reported */
 	uint32_t n;
 	struct weir__tracer of[];
@@ -97,7 +97,7 @@ static void init_tracer(struct weir__tracer_set *tracers, uint32_t number)
 
 bool weir__tracer_set_new(const struct weir__tracer_set_options *options, struct weir__tracer_set **ret_tracers)
 {
-	const bool has_traces = options->trace_to[0] != '\0', has_log = options->rejections != WEIR__REJECTIONS_OFF;
+	const bool has_traces = options->trace_to[0] != '\0', has_log = options->denials != WEIR__DENIALS_OFF;
 	const uint32_t n = options->workers;
 	struct weir__tracer_set *tracers;
 
@@ -112,10 +112,10 @@ bool weir__tracer_set_new(const struct weir__tracer_set_options *options, struct
 	tracers->counted_as = options->counted_as;
 	tracers->log = options->log;
 	tracers->one_in = options->trace_one_in;
-	tracers->rejections = options->rejections;
+	tracers->denials = options->denials;
 	if (has_traces)
 		tracers->traces = weir__span_exporter_new(options->trace_to, options->service, n, options->log);
-	if ((has_traces && tracers->traces == NULL) || (has_log && !init_limiter(tracers, options->rejections_limit))) {
+	if ((has_traces && tracers->traces == NULL) || (has_log && !init_limiter(tracers, options->denials_limit))) {
 		weir__tracer_set_free(tracers);
 		return false;
 	}
@@ -158,7 +158,7 @@ void weir__tracer_set_info(const struct weir__tracer_set *tracers, struct weir__
 	weir__span_exporter_info(tracers->traces, &traces);
 	ret_info->spans_sent = traces.sent;
 	ret_info->spans_dropped = traces.dropped;
-	ret_info->rejections_left_out = count_left_out(tracers);
+	ret_info->denials_left_out = count_left_out(tracers);
 }
 
 /* --- the request ------------------------------------------------------------------------------------------------- */
@@ -266,7 +266,7 @@ static void make_span(struct weir__tracer *tracer, const struct weir_claim *clai
 	char name[NAME_SIZE];
 
 	put_ids(tracer, span);
-	span->is_server = trace_context->has_parent || trace_context->protocol == WEIR__PROTOCOL_HTTP;
+	span->is_server = trace_context->has_parent || trace_context->protocol != WEIR__PROTOCOL_RESP;
 	span->is_allowed = verdict->allowed;
 	span->algorithm = weir_algorithm_name(weir_table_limit_limit(claim->limit).algorithm);
 	span->shadow_denied = 0;
@@ -284,11 +284,11 @@ static void put_span(struct weir__tracer *tracer, struct weir__span *span)
 	(void)weir__span_ring_put(tracer->ring, span);
 }
 
-/* --- rejections -------------------------------------------------------------------------------------------------- */
+/* --- denials ----------------------------------------------------------------------------------------------------- */
 
 static void add_key(struct weir__log_line *line, const struct weir__tracer *tracer, const struct weir_claim *claim)
 {
-	if (tracer->all->rejections == WEIR__REJECTIONS_KEY)
+	if (tracer->all->denials == WEIR__DENIALS_KEY)
 		weir__log_key(line, tracer->guard, tracer->all->counted_as, claim);
 	else
 		weir__log_key_hash(line, hash_of(claim));
@@ -318,8 +318,8 @@ static uint64_t take_untold(struct weir__tracer_set *tracers)
 	return told < left_out ? left_out - told : 0;
 }
 
-static void log_rejection(struct weir__tracer *tracer, const struct weir_claim *claim,
-			  const struct weir_verdict *verdict, bool is_shadow, weir_ns now)
+static void log_denial(struct weir__tracer *tracer, const struct weir_claim *claim, const struct weir_verdict *verdict,
+		       bool is_shadow, weir_ns now)
 {
 	struct weir__tracer_set *const all = tracer->all;
 	struct weir__log_line line;
@@ -332,7 +332,7 @@ static void log_rejection(struct weir__tracer *tracer, const struct weir_claim *
 				      memory_order_relaxed);
 		return;
 	}
-	weir__log_begin(&line, weir__log_is_json(all->log), WEIR__LOG_INFO, "rejected");
+	weir__log_begin(&line, weir__log_is_json(all->log), WEIR__LOG_INFO, "denied");
 	weir__log_text(&line, "limit", name, write_limit(all, claim->limit, name));
 	weir__log_number(&line, "cost", claim->cost);
 	if (verdict->never)
@@ -366,7 +366,7 @@ void weir__tracer_each(struct weir__tracer *tracer, const struct weir_claim *cla
 			put_span(tracer, &tracer->span);
 		}
 		if (!verdicts[i].allowed && tracer->all->limiter)
-			log_rejection(tracer, &claims[i], &verdicts[i], false, now);
+			log_denial(tracer, &claims[i], &verdicts[i], false, now);
 	}
 }
 
@@ -407,7 +407,7 @@ void weir__tracer_together(struct weir__tracer *tracer, const struct weir_claim 
 	if (is_traced)
 		trace(tracer, &claims[decision.decided_by], &decision.verdict, is_shadow, now);
 	if (!decision.verdict.allowed && tracer->all->limiter)
-		log_rejection(tracer, &claims[decision.decided_by], &decision.verdict, is_shadow, now);
+		log_denial(tracer, &claims[decision.decided_by], &decision.verdict, is_shadow, now);
 }
 
 void weir__tracer_open(struct weir__tracer *tracer, const struct weir_attribute *attributes, size_t n)

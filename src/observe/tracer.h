@@ -1,4 +1,4 @@
-/* tracer.h: makes trace spans and rejection log lines from decisions and the context of the request. Each worker has a
+/* tracer.h: makes trace spans and denial log lines from decisions and the context of the request. Each worker has a
  * tracer, if either is on. It gets the decisions from the worker's limit_stats.
  *
  * A span covers a decided request. If a request has a traceparent, its sampled flag decides whether there is a span.
@@ -18,7 +18,7 @@ struct weir__span_exporter;
 struct weir__tracer;
 struct weir__tracer_set;
 
-/* Context for the trace span and the rejection log, of the current request. */
+/* Context for the trace span and the denial log, of the current request. */
 struct weir__trace_context {
 	enum weir__protocol protocol;
 	bool has_parent; /* it has a traceparent */
@@ -30,11 +30,11 @@ struct weir__trace_context {
 	weir_ns since; /* when the request arrived; 0: use the time of the decision */
 };
 
-/* Which rejections are logged. The values of the setting log_rejections. */
-enum weir__log_rejections {
-	WEIR__REJECTIONS_OFF,
-	WEIR__REJECTIONS_HASH,
-	WEIR__REJECTIONS_KEY,
+/* Which denials are logged. The values of the setting log_denials. */
+enum weir__log_denials {
+	WEIR__DENIALS_OFF,
+	WEIR__DENIALS_HASH,
+	WEIR__DENIALS_KEY,
 };
 
 struct weir__tracer_set_options {
@@ -45,11 +45,11 @@ struct weir__tracer_set_options {
 	const char *trace_to; /* a URL; empty: tracing is off */
 	const char *service;
 	uint64_t trace_one_in; /* sample one in this many requests without a traceparent; 0: none */
-	enum weir__log_rejections rejections;
-	const char *rejections_limit; /* a rate limit on rejection lines, as text */
+	enum weir__log_denials denials;
+	const char *denials_limit; /* a rate limit on denial lines, as text */
 };
 
-/* *ret_tracers is NULL if neither tracing nor the rejection log is on. Returns false if memory runs out, or the thread
+/* *ret_tracers is NULL if neither tracing nor the denial log is on. Returns false if memory runs out, or the thread
  * cannot start. */
 bool weir__tracer_set_new(const struct weir__tracer_set_options *options, struct weir__tracer_set **ret_tracers);
 void weir__tracer_set_free(struct weir__tracer_set *tracers); /* NULL is allowed */
@@ -59,7 +59,7 @@ struct weir__tracer *weir__tracer_set_of(struct weir__tracer_set *tracers, uint3
 
 struct weir__tracer_set_info {
 	uint64_t spans_sent, spans_dropped;
-	uint64_t rejections_left_out; /* lines beyond log_rejections_limit */
+	uint64_t denials_left_out; /* lines beyond log_denials_limit */
 };
 
 void weir__tracer_set_info(const struct weir__tracer_set *tracers, struct weir__tracer_set_info *ret_info);
@@ -69,7 +69,7 @@ void weir__tracer_set_info(const struct weir__tracer_set *tracers, struct weir__
 /* Sets the guard whose limits the keys belong to, to write keys as text. NULL: no policy. */
 void weir__tracer_know(struct weir__tracer *tracer, struct weir_guard *guard);
 
-/* The context of the current request, until weir__tracer_done. NULL: tracing and the rejection log are off. */
+/* The context of the current request, until weir__tracer_done. NULL: tracing and the denial log are off. */
 struct weir__trace_context *weir__tracer_context(struct weir__tracer *tracer);
 void weir__tracer_done(struct weir__tracer *tracer);
 

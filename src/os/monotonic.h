@@ -20,6 +20,12 @@ static inline weir_ns weir__monotonic_ns(void)
 	return weir__kernel_clock_ns(CLOCK_MONOTONIC);
 }
 
+/* Goes on while the machine sleeps. */
+static inline weir_ns weir__boot_ns(void)
+{
+	return weir__kernel_clock_ns(CLOCK_BOOTTIME);
+}
+
 static inline uint64_t weir__monotonic_ms(void)
 {
 	return weir__monotonic_ns() / 1000000;

@@ -1,79 +1,76 @@
 /* tls.c: OpenSSL, and its connection to a socket. */
-#include "os/tls.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
 #include <openssl/err.h>
-#include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "os/net.h"
 #include "os/text_file.h"
+#include "os/tls_internal.h"
 
 struct weir__tls_context {
 	SSL_CTX *ssl;
-	BIO_METHOD *way; /* passes bytes to the socket; OpenSSL's own BIO would raise SIGPIPE */
 };
 
-struct weir__tls {
-	SSL *ssl;
-	int socket;
-	bool wants_to_write, is_over, has_read;
-	char name[256];
-	char why[WEIR__TLS_WHY_SIZE];
-};
+/* Passes bytes to the socket: OpenSSL's own BIO would raise SIGPIPE. Connections may outlive every context, so it is
+ * made once and stays. */
+static BIO_METHOD *way;
+static pthread_once_t way_once = PTHREAD_ONCE_INIT;
 
 /* --- the way to the socket --------------------------------------------------------------------------------------- */
 
-static int pass(BIO *way, ssize_t n, int retry)
+static int pass(BIO *bio, ssize_t n, int retry)
 {
-	BIO_clear_retry_flags(way);
+	BIO_clear_retry_flags(bio);
 	if (n == -EAGAIN || n == -EINTR)
-		BIO_set_flags(way, retry | BIO_FLAGS_SHOULD_RETRY);
+		BIO_set_flags(bio, retry | BIO_FLAGS_SHOULD_RETRY);
 	return n < 0 ? -1 : (int)n;
 }
 
-static int way_write(BIO *way, const char *bytes, int n)
+static int way_write(BIO *bio, const char *bytes, int n)
 {
-	const struct weir__tls *const tls = BIO_get_data(way);
+	const struct weir__tls *const tls = BIO_get_data(bio);
 
-	return pass(way, weir__net_write(tls->socket, bytes, (size_t)n), BIO_FLAGS_WRITE);
+	return pass(bio, weir__net_write(tls->socket, bytes, (size_t)n), BIO_FLAGS_WRITE);
 }
 
-static int way_read(BIO *way, char *bytes, int n)
+static int way_read(BIO *bio, char *bytes, int n)
 {
-	const struct weir__tls *const tls = BIO_get_data(way);
+	struct weir__tls *const tls = BIO_get_data(bio);
+	const ssize_t got = weir__net_read(tls->socket, bytes, (size_t)n);
 
-	return pass(way, weir__net_read(tls->socket, bytes, (size_t)n), BIO_FLAGS_READ);
+	tls->read_was_short = got < n;
+	tls->has_heard |= got > 0;
+	return pass(bio, got, BIO_FLAGS_READ);
 }
 
-static long way_control(BIO *way, int command, long number, void *pointer)
+static long way_control(BIO *bio, int command, long number, void *pointer)
 {
-	(void)way;
+	(void)bio;
 	(void)number;
 	(void)pointer;
 	return command == BIO_CTRL_FLUSH; /* nothing is buffered */
 }
 
-static BIO_METHOD *new_way(void)
+static void make_way(void)
 {
-	BIO_METHOD *const way = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "weir socket");
+	BIO_METHOD *const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "weir socket");
 
-	if (way && BIO_meth_set_write(way, way_write) == 1 && BIO_meth_set_read(way, way_read) == 1 &&
-	    BIO_meth_set_ctrl(way, way_control) == 1)
-		return way;
-	BIO_meth_free(way);
-	return NULL;
+	if (made && BIO_meth_set_write(made, way_write) == 1 && BIO_meth_set_read(made, way_read) == 1 &&
+	    BIO_meth_set_ctrl(made, way_control) == 1)
+		way = made;
+	else
+		BIO_meth_free(made);
 }
 
 /* --- contexts ---------------------------------------------------------------------------------------------------- */
 
-/* Rejects encrypted keys: a server has no terminal to prompt for a password. */
-static int no_password(char *buffer, int size, int is_for_writing, void *context)
+int weir__tls_no_password(char *buffer, int size, int is_for_writing, void *context)
 {
 	(void)buffer;
 	(void)size;
@@ -83,7 +80,7 @@ static int no_password(char *buffer, int size, int is_for_writing, void *context
 }
 
 /* The first error is the cause. The later ones only say which functions failed because of it. */
-static const char *reason(void)
+const char *weir__tls_reason(void)
 {
 	const unsigned long error = ERR_get_error();
 	const char *const words = ERR_SYSTEM_ERROR(error) ? strerror(ERR_GET_REASON(error)) :
@@ -95,7 +92,7 @@ static const char *reason(void)
 
 static int refuse(const char *what, const char *file, char ret_why[WEIR__TLS_WHY_SIZE])
 {
-	(void)snprintf(ret_why, WEIR__TLS_WHY_SIZE, "%s %s: %s", what, file, reason());
+	(void)snprintf(ret_why, WEIR__TLS_WHY_SIZE, "%s %s: %s", what, file, weir__tls_reason());
 	return EINVAL;
 }
 
@@ -140,7 +137,7 @@ static int load_certificate(SSL_CTX *ssl, const struct weir__tls_files *files, c
 	}
 	if (check_file("the certificate", files->certificate, ret_why) != 0 || check_file(key_words, key, ret_why) != 0)
 		return EINVAL;
-	SSL_CTX_set_default_passwd_cb(ssl, no_password);
+	SSL_CTX_set_default_passwd_cb(ssl, weir__tls_no_password);
 	if (SSL_CTX_use_certificate_chain_file(ssl, files->certificate) != 1)
 		return refuse("the certificate", files->certificate, ret_why);
 	if (SSL_CTX_use_PrivateKey_file(ssl, key, SSL_FILETYPE_PEM) != 1)
@@ -159,8 +156,7 @@ int weir__tls_context_new(const struct weir__tls_files *files, bool verifies, st
 	if (context == NULL)
 		return error;
 	context->ssl = SSL_CTX_new(TLS_client_method());
-	context->way = new_way();
-	if (context->ssl == NULL || context->way == NULL)
+	if (context->ssl == NULL)
 		goto fail;
 	if (SSL_CTX_set_min_proto_version(context->ssl, TLS1_2_VERSION) != 1)
 		goto fail;
@@ -184,7 +180,6 @@ void weir__tls_context_free(struct weir__tls_context *context)
 	if (context == NULL)
 		return;
 	SSL_CTX_free(context->ssl);
-	BIO_meth_free(context->way);
 	free(context);
 }
 
@@ -205,58 +200,90 @@ static bool expect_name(SSL *ssl, const char *name)
 	return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
-struct weir__tls *weir__tls_new(struct weir__tls_context *context, int socket, const char *name)
+struct weir__tls *weir__tls_make(SSL_CTX *context, int socket)
 {
 	struct weir__tls *const tls = calloc(1, sizeof(*tls));
-	BIO *way;
+	BIO *bio;
+
+	(void)pthread_once(&way_once, make_way);
+	if (tls == NULL || way == NULL) {
+		free(tls);
+		return NULL;
+	}
+	tls->socket = socket;
+	tls->ssl = SSL_new(context);
+	bio = BIO_new(way);
+	if (tls->ssl == NULL || bio == NULL) {
+		BIO_free(bio);
+		weir__tls_free(tls);
+		return NULL;
+	}
+	BIO_set_data(bio, tls);
+	BIO_set_init(bio, 1);
+	SSL_set_bio(tls->ssl, bio, bio);
+	return tls;
+}
+
+struct weir__tls *weir__tls_new(struct weir__tls_context *context, int socket, const char *name)
+{
+	struct weir__tls *const tls = weir__tls_make(context->ssl, socket);
 
 	if (tls == NULL)
 		return NULL;
-	tls->socket = socket;
-	(void)snprintf(tls->name, sizeof(tls->name), "%s", name);
-	tls->ssl = SSL_new(context->ssl);
-	way = BIO_new(context->way);
-	if (tls->ssl == NULL || way == NULL || !expect_name(tls->ssl, name)) {
-		BIO_free(way);
-		SSL_free(tls->ssl);
-		free(tls);
-		ERR_clear_error();
+	tls->name = strdup(name);
+	if (tls->name == NULL || !expect_name(tls->ssl, name)) {
+		weir__tls_free(tls);
 		return NULL;
 	}
-	BIO_set_data(way, tls);
-	BIO_set_init(way, 1);
-	SSL_set_bio(tls->ssl, way, way);
 	SSL_set_connect_state(tls->ssl);
 	return tls;
+}
+
+void weir__tls_end_writing(struct weir__tls *tls)
+{
+	ERR_clear_error();
+	if (!tls->is_over && SSL_is_init_finished(tls->ssl))
+		(void)SSL_shutdown(tls->ssl);
+	ERR_clear_error();
 }
 
 void weir__tls_free(struct weir__tls *tls)
 {
 	if (tls == NULL)
 		return;
-	ERR_clear_error();
-	if (!tls->is_over && SSL_is_init_finished(tls->ssl))
-		(void)SSL_shutdown(tls->ssl);
+	if (tls->ssl)
+		weir__tls_end_writing(tls);
 	SSL_free(tls->ssl);
 	ERR_clear_error();
+	free(tls->name);
+	free(tls->why);
 	free(tls);
 }
 
-/* Writes why the connection is over. With TLS 1.3 a client learns only after the handshake whether the server accepts
- * its certificate, and may lose that message with the connection. */
-static void explain(struct weir__tls *tls, int error)
+/* With TLS 1.3 a client learns only after the handshake whether the server accepts its certificate, and may lose that
+ * message with the connection. */
+void weir__tls_explain(struct weir__tls *tls, int error)
 {
 	const long verified = SSL_get_verify_result(tls->ssl);
+	const bool is_early = tls->has_read || !SSL_is_init_finished(tls->ssl);
 
 	tls->is_over = true;
-	if (verified != X509_V_OK && SSL_get_verify_mode(tls->ssl) != SSL_VERIFY_NONE)
-		(void)snprintf(tls->why, sizeof(tls->why), "TLS: certificate not trusted for %.100s: %s", tls->name,
+	tls->error = error == SSL_ERROR_SSL ? ERR_peek_error() : 0;
+	if (tls->why == NULL)
+		tls->why = malloc(WEIR__TLS_WHY_SIZE);
+	if (tls->why == NULL)
+		(void)weir__tls_reason();
+	else if (verified != X509_V_OK && SSL_get_verify_mode(tls->ssl) != SSL_VERIFY_NONE && tls->is_server)
+		(void)snprintf(tls->why, WEIR__TLS_WHY_SIZE, "TLS: client certificate not trusted: %s",
+			       X509_verify_cert_error_string(verified));
+	else if (verified != X509_V_OK && SSL_get_verify_mode(tls->ssl) != SSL_VERIFY_NONE)
+		(void)snprintf(tls->why, WEIR__TLS_WHY_SIZE, "TLS: certificate not trusted for %.100s: %s", tls->name,
 			       X509_verify_cert_error_string(verified));
 	else if (error == SSL_ERROR_SSL)
-		(void)snprintf(tls->why, sizeof(tls->why), "TLS: %s", reason());
+		(void)snprintf(tls->why, WEIR__TLS_WHY_SIZE, "TLS: %s", weir__tls_reason());
 	else
-		(void)snprintf(tls->why, sizeof(tls->why), "TLS: the connection was closed%s",
-			       tls->has_read || !SSL_is_init_finished(tls->ssl) ?
+		(void)snprintf(tls->why, WEIR__TLS_WHY_SIZE, "TLS: the connection was closed%s",
+			       is_early || tls->is_server ?
 				       "" :
 				       " right after the handshake: the server may require a client certificate");
 	ERR_clear_error();
@@ -273,7 +300,7 @@ static int judge(struct weir__tls *tls, int result)
 		tls->wants_to_write = error == SSL_ERROR_WANT_WRITE;
 		return EAGAIN;
 	}
-	explain(tls, error);
+	weir__tls_explain(tls, error);
 	return error == SSL_ERROR_ZERO_RETURN ? EPIPE : EPROTO;
 }
 
@@ -309,6 +336,31 @@ ssize_t weir__tls_write(struct weir__tls *tls, const void *bytes, size_t size)
 	return error == 0 ? n : -error;
 }
 
+ssize_t weir__tls_read_all(struct weir__tls *tls, void *bytes, size_t size)
+{
+	size_t done = 0;
+	ssize_t n = 0;
+
+	tls->is_drained = false;
+	while (done < size && !tls->is_drained) {
+		n = weir__tls_read(tls, (char *)bytes + done, size - done);
+		if (n <= 0)
+			break;
+		done += (size_t)n;
+		tls->is_drained = tls->read_was_short && SSL_has_pending(tls->ssl) == 0;
+	}
+	/* The end and errors that follow these bytes are returned by the next call. A read that must write first, for an
+	 * update of the keys, continues when there is room to write. */
+	if (done == 0 || n == -EAGAIN)
+		tls->is_drained = n != -EAGAIN || !tls->wants_to_write;
+	return done > 0 ? (ssize_t)done : n;
+}
+
+bool weir__tls_is_drained(const struct weir__tls *tls)
+{
+	return tls->is_drained;
+}
+
 bool weir__tls_wants_to_write(const struct weir__tls *tls)
 {
 	return tls->wants_to_write;
@@ -321,5 +373,5 @@ bool weir__tls_has_unread(const struct weir__tls *tls)
 
 const char *weir__tls_why(const struct weir__tls *tls)
 {
-	return tls->why;
+	return tls->why ? tls->why : "";
 }

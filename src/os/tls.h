@@ -1,4 +1,5 @@
-/* tls.h: client-side TLS by OpenSSL, on a socket that does not block. TLS 1.2 or later.
+/* tls.h: TLS by OpenSSL, on a socket that does not block. TLS 1.2 or later. This is a client's side and what both sides
+ * share; tls_server.h has the rest of a server's side.
  *
  * The caller waits for the socket. A call that cannot proceed returns EAGAIN. weir__tls_wants_to_write then says
  * whether it needs room to write, or something to read. A connection that is over raises no signal. */
@@ -33,7 +34,8 @@ struct weir__tls;
  * name is also sent to the server (SNI). NULL: no memory, or an invalid name. */
 struct weir__tls *weir__tls_new(struct weir__tls_context *context, int socket, const char *name);
 
-/* Sends the closing message if that does not block. NULL is allowed. */
+/* Sends the closing message if that does not block. Then frees the connection; NULL is allowed. */
+void weir__tls_end_writing(struct weir__tls *tls);
 void weir__tls_free(struct weir__tls *tls);
 
 /* Continues the handshake. Call it until it returns 0, before anything is read or written. EAGAIN: call again. Any
@@ -44,6 +46,11 @@ int weir__tls_shake(struct weir__tls *tls);
  * returned -EAGAIN with the same bytes, and maybe more behind them. */
 ssize_t weir__tls_read(struct weir__tls *tls, void *bytes, size_t size);
 ssize_t weir__tls_write(struct weir__tls *tls, const void *bytes, size_t size);
+
+/* Reads until `size` bytes are there, or the socket has no more. weir__tls_is_drained then says whether all that has left
+ * the socket was returned. If not, call it again: no event of the socket may announce the rest. */
+ssize_t weir__tls_read_all(struct weir__tls *tls, void *bytes, size_t size);
+bool weir__tls_is_drained(const struct weir__tls *tls);
 
 bool weir__tls_wants_to_write(const struct weir__tls *tls);
 

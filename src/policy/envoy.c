@@ -204,6 +204,7 @@ static int match_one(const struct weir_policy *policy, uint32_t domain, const st
 	claim->key = room->at + begin;
 	claim->key_length = room->used - begin;
 	claim->cost = descriptor->has_hits ? descriptor->hits : hits;
+	claim->is_refund = descriptor->is_refund;
 	if (claim->is_closed && claim->cost > 0)
 		claim->cost = 2;
 	return WEIR_OK;

@@ -76,7 +76,7 @@ static void print_store(const struct weir_policy *policy, const struct weir_poli
 	static const char *const stores[] = { [WEIR_POLICY_STORE_UNSET] = "",
 					      [WEIR_POLICY_STORE_TABLE] = ", in the table",
 					      [WEIR_POLICY_STORE_REDIS] = ", in Redis" };
-	char text[WEIR_LIMIT_TEXT_MAX] = "", budget[64] = "", wait[64] = "";
+	char text[WEIR_LIMIT_TEXT_MAX] = "", budget[64] = "", wait[64] = "", lease[64] = "";
 
 	if (plan->on_store_failure == WEIR_STORE_FAILURE_LOCAL)
 		(void)weir_limit_print(&policy->plans[plan->local].limit, text);
@@ -86,8 +86,10 @@ static void print_store(const struct weir_policy *policy, const struct weir_poli
 	if (plan->wait > 0)
 		(void)snprintf(wait, sizeof(wait), ", waits up to %llums in its queue",
 			       (unsigned long long)plan->wait / 1000000);
-	(void)snprintf(line, size, "%s%s%s%s%s", wait, stores[plan->store], words[plan->on_store_failure], text,
-		       budget);
+	if (plan->consistency == WEIR_POLICY_LEASE && plan->store != WEIR_POLICY_STORE_TABLE)
+		(void)snprintf(lease, sizeof(lease), ", leased with up to %u%% stranded", plan->stranded);
+	(void)snprintf(line, size, "%s%s%s%s%s%s", wait, stores[plan->store], lease, words[plan->on_store_failure],
+		       text, budget);
 }
 
 /* Returns whether the limit applies. */

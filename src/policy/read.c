@@ -297,19 +297,13 @@ static void read_name(const struct weir__policy_reading *reading, const struct w
 static void read_limit(struct weir__policy_reading *reading, const struct weir__node *node,
 		       struct weir__policy_limit *limit, struct weir__rule *rule)
 {
-	static const char *const keys[] = { "name",
-					    "limit",
-					    "key",
-					    "match",
-					    "cost",
-					    "mode",
-					    "overrides",
-					    "overrides_from",
-					    "store",
-					    "on_store_failure",
-					    "store_budget",
-					    "wait",
-					    NULL };
+	static const char *const keys[] = { "name",         "limit",
+					    "key",          "match",
+					    "cost",         "mode",
+					    "overrides",    "overrides_from",
+					    "store",        "on_store_failure",
+					    "store_budget", "consistency",
+					    "wait",         NULL };
 	const struct weir__node *match, *text;
 	const uint32_t before = reading->diagnostics->n;
 

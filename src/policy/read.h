@@ -71,6 +71,10 @@ void weir__policy_read_failure(struct weir__policy_reading *reading, const struc
 void weir__policy_inherit_failure(struct weir__policy_reading *reading, const struct weir__policy_limit *limit,
 				  uint32_t plan);
 
+/* read_consistency.c: reads `consistency` of a limit or an override, and sets it in `plan`. */
+void weir__policy_read_consistency(const struct weir__policy_reading *reading, const struct weir__node *node,
+				   uint32_t plan);
+
 /* read_wait.c: reads `wait` of a limit or an override, and sets it in `plan`. An override that shapes and does not set
  * it inherits it. */
 void weir__policy_read_wait(struct weir__policy_reading *reading, const struct weir__node *map,

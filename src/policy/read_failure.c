@@ -1,5 +1,5 @@
 /* read_failure.c: reads store, on_store_failure and store_budget: where state is kept, and what decides when the store
- * does not reply. */
+ * does not reply. Whatever belongs to the store of a limit is read and inherited here. */
 #include <stdio.h>
 
 #include "policy/read.h"
@@ -135,6 +135,8 @@ void weir__policy_inherit_failure(struct weir__policy_reading *reading, const st
 	set(reading, plan, of->on_store_failure, of->local);
 	reading->policy->plans[plan].store_budget = of->store_budget;
 	reading->policy->plans[plan].store = of->store;
+	reading->policy->plans[plan].consistency = of->consistency;
+	reading->policy->plans[plan].stranded = of->stranded;
 }
 
 void weir__policy_read_failure(struct weir__policy_reading *reading, const struct weir__node *map,
@@ -143,7 +145,8 @@ void weir__policy_read_failure(struct weir__policy_reading *reading, const struc
 	const struct weir__node *const failure = weir__node_member(map, "on_store_failure");
 	const struct weir__node *const budget = weir__node_member(map, "store_budget");
 	const struct weir__node *const store = weir__node_member(map, "store");
-	const struct weir__node *const first = failure ? failure : budget ? budget : store;
+	const struct weir__node *const consistency = weir__node_member(map, "consistency");
+	const struct weir__node *const first = failure ? failure : budget ? budget : store ? store : consistency;
 
 	if (first && weir__node_member(map, "limit") == NULL)
 		weir__diagnostics_add(reading->diagnostics, first->key->at, "%s needs a limit; add limit beside it",
@@ -155,4 +158,11 @@ void weir__policy_read_failure(struct weir__policy_reading *reading, const struc
 		read_failure(reading, failure, limit, plan, apart);
 	if (budget)
 		read_budget(reading, budget, plan);
+	if (consistency)
+		weir__policy_read_consistency(reading, consistency, plan);
+	if (consistency && store && plan != WEIR__NO_PLAN &&
+	    reading->policy->plans[plan].consistency == WEIR_POLICY_LEASE &&
+	    reading->policy->plans[plan].store == WEIR_POLICY_STORE_TABLE)
+		weir__diagnostics_add(reading->diagnostics, consistency->key->at,
+				      "consistency: lease needs Redis, and the limit says store: table; remove one");
 }

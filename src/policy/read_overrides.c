@@ -66,8 +66,8 @@ static void check_override(const struct weir__policy_reading *reading, const str
 static void read_override(struct weir__policy_reading *reading, const struct weir__policy_limit *limit,
 			  const struct weir__node *node, struct weir__rule *rule, struct weir__override *instead)
 {
-	static const char *const keys[] = { "when",         "limit", "mode", "store", "on_store_failure",
-					    "store_budget", "wait",  NULL };
+	static const char *const keys[] = { "when",         "limit",       "mode", "store", "on_store_failure",
+					    "store_budget", "consistency", "wait", NULL };
 	const struct weir__node *when, *text, *mode;
 	struct weir__slice apart;
 	char room[1024];

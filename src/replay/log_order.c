@@ -246,11 +246,11 @@ static bool release_stamps(struct weir__log_order *order)
 	}
 	move_on(stamps);
 	while (order->arrivals.has_begun && order->arrivals.base + order->reorder_s < stamps->base) {
-		const bool is_last = order->arrivals.base == order->arrivals.newest;
+		const bool is_newest = order->arrivals.base == order->arrivals.newest;
 
 		if (!release_arrivals(order))
 			return false;
-		if (is_last)
+		if (is_newest) /* the base stays there: the log has a gap */
 			break;
 	}
 	return true;

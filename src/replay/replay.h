@@ -1,6 +1,6 @@
 /* replay.h: decides the requests of a log by a policy, as a server with that policy would have done.
  *
- * The guard and the table are the server's. Only the clock is another one: `now` is the arrival of each record. So the
+ * The guard and the table are the server's. Only the clock differs: `now` is the arrival of each record. So the
  * same records give the same decisions, at any speed.
  *
  *     weir__replay_new -> { weir__replay_decide } ... -> weir__replay_table_stats -> weir__replay_free

@@ -54,7 +54,7 @@ struct weir__top {
 	size_t most, n; /* at most WEIR__TOP_MAX */
 	struct weir__top_row {
 		uint64_t hash;
-		uint64_t number, all; /* by `number`; `all` is another one of the same key */
+		uint64_t number, all; /* by `number`; `all` is a second number of the key */
 		uint64_t last;        /* when its last event was */
 		uint32_t plan;
 		uint32_t length; /* of the text; only the first WEIR__TOP_TEXT bytes are kept */

@@ -22,6 +22,7 @@ struct weir__accepted {
 	int socket;
 	enum weir__service service;          /* of the address where it was accepted */
 	struct weir__address_count *address; /* of its peer; NULL: not counted */
+	bool is_tls;
 };
 
 /* NULL: no memory. */

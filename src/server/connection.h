@@ -48,6 +48,9 @@ struct weir__connection {
 	enum weir__service service; /* of the address where it was accepted */
 	const struct weir__protocol_handler *protocol;
 	void *of_protocol;              /* state of an incomplete request, owned by the protocol handler; NULL: none */
+	struct weir__tls *tls;          /* NULL: no TLS, or the client has sent nothing yet */
+	bool is_shaking;                /* the TLS handshake is not complete */
+	size_t tls_bytes;               /* memory of tls, as estimated */
 	size_t protocol_bytes;          /* memory of of_protocol, and of what the handler keeps in the client */
 	struct weir__memory_use memory; /* all buffers, as of the last weir__worker_account */
 	struct weir__connection *next_ready; /* next connection whose first request is done */
@@ -63,8 +66,9 @@ struct weir__connection {
 	 * `handed` more since. */
 	weir_ns paced_at;
 	size_t unsent, handed;
-	bool lingers;     /* discard input after the last reply: closing at once could lose that reply */
-	bool is_finished; /* all replies are sent: nothing more will be written */
+	bool lingers;       /* discard input after the last reply: closing at once could lose that reply */
+	bool is_finished;   /* all replies are sent: nothing more will be written */
+	uint32_t n_streams; /* HTTP/2: complete requests without a complete response */
 };
 
 /* Whether another server has taken over the worker's listeners. */
@@ -91,7 +95,11 @@ struct weir__worker {
 	bool is_full;        /* listeners are not polled until a connection closes */
 	weir_ns accept_at;   /* or until this time */
 	weir_ns now;         /* when the loop last returned */
+	weir_ns shaken_ns;   /* time spent on TLS handshakes since then */
 	weir_ns alarm_at;
+	weir_ns tick_at;                     /* when the handlers with a tick run next */
+	uint32_t n_watches;                  /* gRPC: streams that watch the health */
+	bool was_ready;                      /* gRPC: the server had a policy, and its store, once */
 	void *of_protocols[WEIR__PROTOCOLS]; /* state that each protocol handler keeps per worker */
 	char in[WEIR__IN_SIZE];
 	char out[WEIR__OUT_SIZE];
@@ -99,7 +107,8 @@ struct weir__worker {
 
 struct weir__protocol_handler {
 	enum weir__protocol number;
-	bool asks_at_once; /* a new connection must send its first request within late_ns */
+	bool asks_at_once;    /* a new connection must send its first request within late_ns */
+	bool answers_nothing; /* `answer` is called with n = 0 when a client has read its output */
 	/* Allocates and frees what the handler keeps for a worker. start returns false if memory runs out. Both are
 	 * NULL if the handler keeps nothing. */
 	bool (*start)(struct weir__worker *worker);
@@ -123,10 +132,17 @@ struct weir__protocol_handler {
 
 	/* Called when the connection closes. Frees its state, including connection->of_protocol. */
 	void (*forget)(struct weir__connection *connection);
+
+	/* For a protocol that can tell a client to send no more requests: called when the server shuts down or the connection
+	 * is idle (is_last), or when a new server has taken over. May be NULL. */
+	void (*leave)(struct weir__worker *worker, struct weir__connection *connection, bool is_last);
+
+	/* Called about once a second. May be NULL. */
+	void (*tick)(struct weir__worker *worker, struct weir__connection *connection);
 };
 
-extern const struct weir__protocol_handler weir__protocol_resp,
-	weir__protocol_http; /* resp_connection.c, http_connection.c */
+extern const struct weir__protocol_handler weir__protocol_resp, weir__protocol_http,
+	weir__protocol_http2; /* resp_connection.c, http_connection.c, h2_connection.c */
 extern const struct weir__protocol_handler *const weir__protocol_handlers[WEIR__PROTOCOLS];
 
 /* The worker's next connection, of any protocol; with NULL, the first. Returns NULL at the end. */
@@ -168,7 +184,7 @@ void weir__worker_drop_buffers(struct weir__connection *connection);
 static inline bool weir__worker_account(struct weir__worker *worker, struct weir__connection *connection)
 {
 	const size_t bytes = connection->unread.n + connection->output.size + connection->protocol_bytes +
-			     connection->client.queue_bytes;
+			     connection->tls_bytes + connection->client.queue_bytes;
 
 	return WEIR__LIKELY(bytes == connection->memory.bytes) || weir__worker_set_memory(worker, connection, bytes);
 }
@@ -233,6 +249,10 @@ void weir__worker_close(struct weir__worker *worker, struct weir__connection *co
 /* Writes the replies of requests that waited and are done, in order, and lets their connections go on. */
 void weir__worker_answer_ready(struct weir__worker *worker);
 
+/* Lets another handler serve the connection from now on. */
+void weir__worker_change_protocol(struct weir__worker *worker, struct weir__connection *connection,
+				  const struct weir__protocol_handler *protocol);
+
 /* Adds a new connection to the worker. */
 void weir__worker_join(struct weir__worker *worker, struct weir__connection *connection);
 
@@ -255,6 +275,22 @@ void weir__worker_do_what_is_due(struct weir__worker *worker);
 
 /* Sends the first `length` bytes of `out`, or buffers them. Returns false if the connection is lost. */
 bool weir__worker_flush(struct weir__worker *worker, struct weir__connection *connection, size_t length);
+
+/* worker_tls.c: continues the handshake of a connection that is shaking, unless this turn of the loop has spent enough
+ * time on others. Returns false if the connection must be closed. */
+bool weir__worker_shake(struct weir__worker *worker, struct weir__connection *connection);
+
+/* worker_tls.c: whether the loop must report room to write, for the handshake or to read what TLS has buffered. */
+bool weir__worker_tls_writes(const struct weir__connection *connection, bool reads);
+
+/* worker_tls.c: finds the user of the client's certificate again. */
+void weir__worker_find_certificate_user(struct weir__worker *worker, struct weir__connection *connection);
+
+/* worker_tls.c: announces that no more will be written. */
+void weir__worker_end_writing(const struct weir__connection *connection);
+
+/* worker_tls.c: ends TLS, before the socket is closed. */
+void weir__worker_drop_tls(struct weir__connection *connection);
 
 /* worker_users.c: copies the users again if they have changed. */
 void weir__worker_take_users(struct weir__worker *worker);

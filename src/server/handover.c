@@ -4,6 +4,9 @@
  * The service of a lent socket is followed by +. PIPE is followed by a space and the pipe to the parent, if the server
  * has a parent. An older version would not report to the parent, and rejects this form.
  *
+ * WEIR_TICKETS=DESCRIPTOR is a file in memory with the keys of session tickets. The keys themselves are not in the
+ * environment, where programs that the server starts would find them. An older version ignores the variable.
+ *
  * Sockets from systemd are received as well: LISTEN_FDS of them, from descriptor 3 on, if LISTEN_PID is this
  * process. */
 #include "server/handover.h"
@@ -14,11 +17,14 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "os/memory.h"
 #include "os/process.h"
 
 #define VARIABLE "WEIR_HANDOVER"
+#define TICKETS "WEIR_TICKETS"
 
 static const weir_ns patience_ns = UINT64_C(60000000000);
 
@@ -156,6 +162,28 @@ bool weir__handover_receive(struct weir__listeners *ret_listeners, int *ret_pipe
 	return receive_handed(ret_listeners, ret_pipe, ret_parent, errors) && receive_lent(ret_listeners, errors);
 }
 
+struct weir__ticket_keys *weir__handover_take_tickets(void)
+{
+	const char *const value = getenv(TICKETS);
+	struct weir__ticket_keys *tickets = NULL;
+	unsigned char bytes[WEIR__TICKET_KEYS_BYTES];
+	int file;
+
+	if (value && *value && read_descriptor(value, &file)) {
+		const ssize_t n = pread(file, bytes, sizeof(bytes), 0);
+
+		tickets = weir__ticket_keys_new();
+		if (tickets && (n < 0 || !weir__ticket_keys_read(tickets, bytes, (size_t)n))) {
+			weir__ticket_keys_free(tickets);
+			tickets = NULL;
+		}
+		weir__memory_wipe(bytes, sizeof(bytes));
+		close(file);
+	}
+	(void)unsetenv(TICKETS);
+	return tickets;
+}
+
 bool weir__handover_tell(int pipe)
 {
 	ssize_t n;
@@ -199,6 +227,7 @@ static char *write_variable(int pipe, int parent, const struct weir__listeners *
 /* The sockets and the variable that the next server is started with. */
 struct luggage {
 	char *variable;
+	char tickets[sizeof(TICKETS) + 16];
 	char **environment;
 	int *kept;
 	size_t n;
@@ -211,7 +240,8 @@ static void luggage_fini(struct luggage *luggage)
 	free(luggage->kept);
 }
 
-static bool luggage_init(struct luggage *luggage, int pipe, int parent, const struct weir__listeners *listeners)
+static bool luggage_init(struct luggage *luggage, int pipe, int parent, int tickets,
+			 const struct weir__listeners *listeners)
 {
 	size_t variables = 0, sockets = 0;
 
@@ -220,8 +250,8 @@ static bool luggage_init(struct luggage *luggage, int pipe, int parent, const st
 	for (size_t i = 0; i < listeners->n; i++)
 		sockets += listeners->at[i].n;
 	*luggage = (struct luggage){ .variable = write_variable(pipe, parent, listeners),
-				     .environment = calloc(variables + 2, sizeof(char *)),
-				     .kept = calloc(sockets + 2, sizeof(int)) };
+				     .environment = calloc(variables + 3, sizeof(char *)),
+				     .kept = calloc(sockets + 3, sizeof(int)) };
 	if (luggage->variable == NULL || luggage->environment == NULL || luggage->kept == NULL) {
 		luggage_fini(luggage);
 		return false;
@@ -231,33 +261,58 @@ static bool luggage_init(struct luggage *luggage, int pipe, int parent, const st
 	luggage->kept[luggage->n++] = pipe;
 	if (parent >= 0)
 		luggage->kept[luggage->n++] = parent;
+	if (tickets >= 0) {
+		(void)snprintf(luggage->tickets, sizeof(luggage->tickets), TICKETS "=%d", tickets);
+		luggage->environment[variables + 1] = luggage->tickets;
+		luggage->kept[luggage->n++] = tickets;
+	}
 	for (size_t i = 0; i < listeners->n; i++)
 		for (uint32_t j = 0; j < listeners->at[i].n; j++)
 			luggage->kept[luggage->n++] = listeners->at[i].sockets[j];
 	return true;
 }
 
-static int start(struct weir__handover *handover, char *const argv[], int pipe, int parent,
-		 const struct weir__listeners *listeners)
+/* Returns a file in memory, or -1: without it clients only make full handshakes. */
+static int write_tickets(struct weir__ticket_keys *tickets)
 {
-	struct luggage luggage;
-	int error;
+	unsigned char bytes[WEIR__TICKET_KEYS_BYTES];
+	int file = tickets ? memfd_create("weir-tickets", MFD_CLOEXEC) : -1;
 
-	if (!luggage_init(&luggage, pipe, parent, listeners))
-		return ENOMEM;
-	error = weir__process_start(argv, luggage.environment, luggage.kept, luggage.n, &handover->next);
-	luggage_fini(&luggage);
+	if (file < 0)
+		return -1;
+	weir__ticket_keys_write(tickets, bytes);
+	if (pwrite(file, bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes)) {
+		close(file);
+		file = -1;
+	}
+	weir__memory_wipe(bytes, sizeof(bytes));
+	return file;
+}
+
+static int start(struct weir__handover *handover, char *const argv[], int pipe, int parent,
+		 struct weir__ticket_keys *tickets, const struct weir__listeners *listeners)
+{
+	const int file = write_tickets(tickets);
+	struct luggage luggage;
+	int error = ENOMEM;
+
+	if (luggage_init(&luggage, pipe, parent, file, listeners)) {
+		error = weir__process_start(argv, luggage.environment, luggage.kept, luggage.n, &handover->next);
+		luggage_fini(&luggage);
+	}
+	if (file >= 0)
+		close(file);
 	return error;
 }
 
 bool weir__handover_begin(struct weir__handover *handover, char *const argv[], const struct weir__listeners *listeners,
-			  int parent, FILE *errors)
+			  int parent, struct weir__ticket_keys *tickets, FILE *errors)
 {
 	int ends[2], error = pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0 ? 0 : errno;
 
 	*handover = (struct weir__handover){ .next = 0, .pipe = -1 };
 	if (error == 0) {
-		error = start(handover, argv, ends[1], parent, listeners);
+		error = start(handover, argv, ends[1], parent, tickets, listeners);
 		close(ends[1]);
 		if (error != 0)
 			close(ends[0]);

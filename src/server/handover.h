@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include "os/ticket_keys.h"
 #include "server/listeners.h"
 
 /* --- the next server -------------------------------------------------------------------------------------------- */
@@ -18,6 +19,9 @@
  * waits), and the pipe to the parent of all servers (-1: no parent, see parent.h). Unsets the variable. Returns false
  * if the environment is wrong, after reporting that. */
 bool weir__handover_receive(struct weir__listeners *ret_listeners, int *ret_pipe, int *ret_parent, FILE *errors);
+
+/* Returns the keys of session tickets that were handed over. NULL: none. Unsets their variable. */
+struct weir__ticket_keys *weir__handover_take_tickets(void);
 
 /* Reports that this server serves. Returns false, with errno, if the report fails. */
 bool weir__handover_tell(int pipe);
@@ -30,10 +34,10 @@ struct weir__handover {
 	weir_ns until;
 };
 
-/* Starts argv[0] with these sockets, and the pipe to the parent; -1: none. Returns false if that failed, after
- * reporting it. */
+/* Starts argv[0] with these sockets, the pipe to the parent (-1: none), and the keys of session tickets (NULL: none), so
+ * that clients can resume their sessions. Returns false if that failed, after reporting it. */
 bool weir__handover_begin(struct weir__handover *handover, char *const argv[], const struct weir__listeners *listeners,
-			  int parent, FILE *errors);
+			  int parent, struct weir__ticket_keys *tickets, FILE *errors);
 
 enum weir__handover_state {
 	WEIR__HANDOVER_WAITS,

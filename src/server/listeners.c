@@ -121,8 +121,8 @@ static void take_port(char where[WEIR__NET_NAME_SIZE], const char *of)
 	(void)snprintf(colon, WEIR__NET_NAME_SIZE - (size_t)(colon - where), "%s", strrchr(of, ':'));
 }
 
-int weir__listeners_open(struct weir__listeners *listeners, struct weir__listeners *inherited,
-			 enum weir__service service, const char *setting, uint32_t workers)
+static int open_all(struct weir__listeners *listeners, struct weir__listeners *inherited, enum weir__service service,
+		    const char *setting, uint32_t workers)
 {
 	char addresses[WEIR__NET_ADDRESSES][WEIR__NET_NAME_SIZE];
 	const size_t first = listeners->n;
@@ -150,6 +150,29 @@ int weir__listeners_open(struct weir__listeners *listeners, struct weir__listene
 	return error == 0 && listeners->n == first ? missing : error;
 }
 
+const char *weir__listeners_where(const char *setting, bool *ret_is_tls)
+{
+	static const char prefix[] = "tls://";
+	const size_t n = sizeof(prefix) - 1;
+
+	*ret_is_tls = strncmp(setting, prefix, n) == 0;
+	return *ret_is_tls ? setting + n : setting;
+}
+
+/* The next server may listen with TLS at the socket of one that did not: an address is the same with and without. */
+int weir__listeners_open(struct weir__listeners *listeners, struct weir__listeners *inherited,
+			 enum weir__service service, const char *setting, uint32_t workers)
+{
+	const size_t first = listeners->n;
+	bool is_tls;
+	const char *const where = weir__listeners_where(setting, &is_tls);
+	const int error = open_all(listeners, inherited, service, where, workers);
+
+	for (size_t i = first; i < listeners->n; i++)
+		listeners->at[i].is_tls = is_tls;
+	return error;
+}
+
 size_t weir__listeners_of_worker(const struct weir__listeners *listeners, uint32_t worker, uint32_t workers,
 				 struct weir__listener *ret)
 {
@@ -162,7 +185,7 @@ size_t weir__listeners_of_worker(const struct weir__listeners *listeners, uint32
 		for (uint32_t j = worker % address->n; j < address->n; j += workers) {
 			if (ret)
 				ret[n] = (struct weir__listener){ address->sockets[j], address->service,
-								  address->is_lent };
+								  address->is_lent, address->is_tls };
 			n++;
 		}
 	}

@@ -21,10 +21,11 @@ enum {
 
 struct weir__listen_address {
 	enum weir__service service;
-	char setting[WEIR__NET_NAME_SIZE]; /* as written in the setting */
+	char setting[WEIR__NET_NAME_SIZE]; /* as written in the setting, without tls:// */
 	char name[WEIR__NET_NAME_SIZE];    /* the actual address, with the port that replaced 0 */
 	int sockets[WEIR__WORKERS_MAX];
 	uint32_t n;
+	bool is_tls;
 	bool is_inherited;
 	bool is_lent; /* by systemd: for any service, and never shut down or removed here */
 };
@@ -34,6 +35,9 @@ struct weir__listeners {
 	size_t n;
 	mode_t mode; /* of paths; 0: the umask decides */
 };
+
+/* The address without tls:// in front. *ret_is_tls: whether that was there. */
+const char *weir__listeners_where(const char *setting, bool *ret_is_tls);
 
 /* Listens at one more setting, for this many workers. Takes over, and removes from `inherited`, the sockets of
  * inherited listeners with the same setting and address. Returns 0 or an errno; E2BIG: too many addresses. */

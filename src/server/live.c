@@ -508,8 +508,10 @@ static void add_protocols(struct live *live)
 	WEIR__REPLY_ADD(live->reply, "}");
 	weir__reply_add_member(live->reply, ",\n\"connections\":{\"resp\":", sum.connections[WEIR__PROTOCOL_RESP]);
 	weir__reply_add_member(live->reply, ",\"http\":", sum.connections[WEIR__PROTOCOL_HTTP]);
+	weir__reply_add_member(live->reply, ",\"http2\":", sum.connections[WEIR__PROTOCOL_HTTP2]);
 	weir__reply_add_member(live->reply, "},\n\"requests_total\":{\"resp\":", sum.requests[WEIR__PROTOCOL_RESP]);
 	weir__reply_add_member(live->reply, ",\"http\":", sum.requests[WEIR__PROTOCOL_HTTP]);
+	weir__reply_add_member(live->reply, ",\"http2\":", sum.requests[WEIR__PROTOCOL_HTTP2]);
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 
@@ -544,6 +546,8 @@ static void add_store(struct live *live)
 	weir__reply_add_word(live->reply, "{\"state\":", states[status.health]);
 	weir__reply_add_member(live->reply, ",\"nodes\":", status.nodes);
 	weir__reply_add_member(live->reply, ",\"deferred_keys\":", status.deferred_keys);
+	weir__reply_add_member(live->reply, ",\"calls_per_1000\":", weir__store_calls_per_1000(&status));
+	weir__reply_add_member(live->reply, ",\"lease_held\":", weir__store_held(&status));
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 

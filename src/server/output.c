@@ -5,15 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/wide.h"
 #include "os/net.h"
+#include "os/tls.h"
 
 /* Returns how many bytes the socket took, or SIZE_MAX if the connection is lost. */
-static size_t write_some(int socket, const char *bytes, size_t n)
+static size_t write_some(int socket, struct weir__tls *tls, const char *bytes, size_t n)
 {
 	size_t done = 0;
 
 	while (done < n) {
-		const ssize_t written = weir__net_write(socket, bytes + done, n - done);
+		const ssize_t written = WEIR__LIKELY(tls == NULL) ? weir__net_write(socket, bytes + done, n - done) :
+								    weir__tls_write(tls, bytes + done, n - done);
 
 		if (written == -EAGAIN)
 			break;
@@ -50,9 +53,9 @@ static bool make_room(struct weir__output *output, size_t n)
 	return true;
 }
 
-bool weir__output_write(struct weir__output *output, int socket, const char *bytes, size_t n)
+bool weir__output_write(struct weir__output *output, int socket, struct weir__tls *tls, const char *bytes, size_t n)
 {
-	const size_t done = weir__output_waiting(output) == 0 ? write_some(socket, bytes, n) : 0;
+	const size_t done = weir__output_waiting(output) == 0 ? write_some(socket, tls, bytes, n) : 0;
 
 	if (done == SIZE_MAX)
 		return false;
@@ -65,9 +68,9 @@ bool weir__output_write(struct weir__output *output, int socket, const char *byt
 	return true;
 }
 
-bool weir__output_send(struct weir__output *output, int socket)
+bool weir__output_send(struct weir__output *output, int socket, struct weir__tls *tls)
 {
-	const size_t done = write_some(socket, output->bytes + output->start, weir__output_waiting(output));
+	const size_t done = write_some(socket, tls, output->bytes + output->start, weir__output_waiting(output));
 
 	if (done == SIZE_MAX)
 		return false;

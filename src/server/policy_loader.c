@@ -246,7 +246,7 @@ static struct weir_policy *read_copy(struct weir__policy_loader *loader, struct 
 
 	if (error != 0) {
 		diagnostics->file = loader->copy;
-		weir__diagnostics_add(diagnostics, (struct weir__mark){ 1, 1 }, "%s; there is no copy to start from",
+		weir__diagnostics_add(diagnostics, (struct weir__mark){ 1, 1 }, "%s; no copy to start from",
 				      weir__text_file_error(error));
 		return NULL;
 	}

@@ -224,8 +224,13 @@ static struct side *find_side(const struct comparison *comparison, const char *n
 
 static uint64_t rest_of(const struct weir__guard_row *row)
 {
-	const uint64_t what[] = { (uint64_t)row->mode, (uint64_t)row->store, (uint64_t)row->on_store_failure,
-				  row->store_budget, row->wait };
+	const uint64_t what[] = { (uint64_t)row->mode,
+				  (uint64_t)row->store,
+				  (uint64_t)row->on_store_failure,
+				  row->store_budget,
+				  row->wait,
+				  (uint64_t)row->consistency,
+				  row->stranded };
 
 	return weir__policy_hash(weir__policy_hash(0, what, sizeof(what)), row->key, strlen(row->key));
 }

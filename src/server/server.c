@@ -23,12 +23,14 @@
 #include "observe/recorder.h"
 #include "observe/tracer.h"
 #include "os/memory_room.h"
+#include "os/monotonic.h"
 #include "os/net.h"
 #include "os/notify.h"
 #include "os/process.h"
 #include "server/accept_balancer.h"
 #include "server/address_counts.h"
 #include "server/arena_plan.h"
+#include "server/certificates.h"
 #include "server/denial_body.h"
 #include "server/handover.h"
 #include "server/listeners.h"
@@ -42,6 +44,7 @@
 #include "server/stores.h"
 #include "server/user_reload.h"
 #include "server/worker.h"
+#include "store/lease_store.h"
 #include "store/table/table.h"
 
 enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
@@ -67,10 +70,11 @@ struct server {
 	struct weir__accept_balancer *balancer;
 	struct weir__address_counts *address_counts; /* NULL: an address may have any number of connections */
 	struct weir__user_reload *user_reload;
-	struct weir__denial_body *denial_body; /* NULL: none */
+	struct weir__denial_body *denial_body;   /* NULL: none */
+	struct weir__certificates *certificates; /* NULL: no listener has TLS */
 	struct weir__counters_set *counters_set;
 	struct weir__limit_stats_set *stats_set; /* NULL: no statistics */
-	struct weir__tracer_set *tracers;        /* NULL: no tracing, no rejection log */
+	struct weir__tracer_set *tracers;        /* NULL: no tracing, no denial log */
 	struct weir__log *log;
 	struct weir__policy_loader *loader;   /* NULL: no policy */
 	struct weir__stores *stores;          /* NULL: the table decides */
@@ -93,12 +97,15 @@ struct server {
 };
 
 /* The settings with the listen addresses. */
-static const char *const setting_names[WEIR__SERVICES] = {
-	[WEIR__SERVICE_RESP] = "listen", [WEIR__SERVICE_HTTP] = "http", [WEIR__SERVICE_METRICS] = "metrics_listen"
-};
+static const char *const setting_names[WEIR__SERVICES] = { [WEIR__SERVICE_RESP] = "listen",
+							   [WEIR__SERVICE_HTTP] = "http",
+							   [WEIR__SERVICE_METRICS] = "metrics_listen",
+							   [WEIR__SERVICE_GRPC] = "grpc" };
 
 static const struct weir__setting_list *list_of(const struct weir__settings *settings, enum weir__service service)
 {
+	if (service == WEIR__SERVICE_GRPC)
+		return &settings->grpc;
 	if (service == WEIR__SERVICE_METRICS)
 		return &settings->metrics_listen;
 	return service == WEIR__SERVICE_RESP ? &settings->listen : &settings->http;
@@ -292,7 +299,7 @@ static const char *why_not(int error, const char *where)
 static int refuse_reach(struct weir__settings *settings, enum weir__service service, size_t i)
 {
 	static const char *const ports[WEIR__SERVICES] = {
-		[WEIR__SERVICE_RESP] = "6380", [WEIR__SERVICE_HTTP] = "8080"
+		[WEIR__SERVICE_RESP] = "6380", [WEIR__SERVICE_HTTP] = "8080", [WEIR__SERVICE_GRPC] = "8081"
 	};
 	const struct weir__setting_list *const list = list_of(settings, service);
 
@@ -314,6 +321,12 @@ static bool are_local(const struct weir__listeners *listeners, size_t first)
 	return all;
 }
 
+/* Without the default address of these, the server serves the others. */
+static bool may_be_off(enum weir__service service)
+{
+	return service == WEIR__SERVICE_HTTP || service == WEIR__SERVICE_GRPC;
+}
+
 static int listen_for(struct server *server, enum weir__service service)
 {
 	const struct weir__setting_list *const list = list_of(server->settings, service);
@@ -329,18 +342,22 @@ static int listen_for(struct server *server, enum weir__service service)
 			return refuse_reach(server->settings, service, i);
 		if (error == 0)
 			continue;
-		if (error == EADDRINUSE && service == WEIR__SERVICE_HTTP &&
-		    list->places[i].from == WEIR__FROM_DEFAULT) {
+		if (error == EADDRINUSE && may_be_off(service) && list->places[i].from == WEIR__FROM_DEFAULT) {
 			weir__log_say(server->log, WEIR__LOG_WARNING,
-				      "http: %s is in use, so HTTP is off; use --http WHERE or --http none",
-				      list->at[i]);
-			server->settings->http.n = 0; /* the default is one address */
+				      "%s: %s is in use, so %s is off; use --%s WHERE or --%s none",
+				      setting_names[service], list->at[i],
+				      service == WEIR__SERVICE_HTTP ? "HTTP" : "gRPC", setting_names[service],
+				      setting_names[service]);
+			if (service == WEIR__SERVICE_HTTP) /* the default is one address */
+				server->settings->http.n = 0;
+			else
+				server->settings->grpc.n = 0;
 			return DONE;
 		}
-		weir__settings_error(
-			server->settings, list->places[i], setting_names[service], "%s: %s%s", list->at[i],
-			why_not(error, list->at[i]),
-			error == EADDRINUSE && service == WEIR__SERVICE_HTTP ? "; use another address, or none" : "");
+		weir__settings_error(server->settings, list->places[i], setting_names[service], "%s: %s%s", list->at[i],
+				     why_not(error, list->at[i]),
+				     error == EADDRINUSE && may_be_off(service) ? "; use another address, or none" :
+										  "");
 		return FAILED;
 	}
 	return DONE;
@@ -353,9 +370,12 @@ static int check_reach(struct weir__settings *settings)
 	for (enum weir__service service = 0; service < WEIR__SERVICES && settings->users.n == 0; service++) {
 		const struct weir__setting_list *const list = list_of(settings, service);
 
-		for (size_t i = 0; i < list->n && needs_users(service); i++)
-			if (!weir__net_is_local(list->at[i]))
+		for (size_t i = 0; i < list->n && needs_users(service); i++) {
+			bool is_tls;
+
+			if (!weir__net_is_local(weir__listeners_where(list->at[i], &is_tls)))
 				result = refuse_reach(settings, service, i);
+		}
 	}
 	return result;
 }
@@ -378,8 +398,10 @@ static int start_store(struct server *server)
 	struct weir__settings *const settings = server->settings;
 	struct weir_message why;
 
-	if (settings->store[0] == '\0' ||
-	    weir__stores_new(settings, server->table, server->log, &server->stores, &why) == WEIR_OK)
+	if (settings->store[0] == '\0')
+		return DONE;
+	weir__lease_begin(server->table, server->pipe >= 0, weir__boot_ns());
+	if (weir__stores_new(settings, server->table, server->log, &server->stores, &why) == WEIR_OK)
 		return DONE;
 	weir__settings_error(settings, weir__settings_place(settings, "store"), "store", "%s", why.text);
 	return FAILED;
@@ -470,12 +492,14 @@ static int start_worker(struct server *server, uint32_t number)
 						.number = number,
 						.spin_ns = settings->spin_ns,
 						.idle_ns = { [WEIR__PROTOCOL_RESP] = settings->idle_ns,
-							     [WEIR__PROTOCOL_HTTP] = settings->http_idle_ns },
+							     [WEIR__PROTOCOL_HTTP] = settings->http_idle_ns,
+							     [WEIR__PROTOCOL_HTTP2] = settings->http2_idle_ns },
 						.output_max = settings->output,
 						.client_memory = settings->client_memory,
 						.stall_ns = settings->stall_ns,
 						.late_ns = settings->header_time_ns,
 						.auth_limit = server->auth_limit,
+						.certificates = server->certificates,
 						.holds = server->holds,
 						.loader = server->loader,
 						.denial_body = server->denial_body,
@@ -511,6 +535,28 @@ static int make_denial_body(struct server *server)
 	return CALLED_WRONGLY;
 }
 
+static int make_certificates(struct server *server)
+{
+	struct weir__ticket_keys *const tickets = weir__handover_take_tickets();
+
+	if (server->settings->tls_cert[0] == '\0') {
+		weir__ticket_keys_free(tickets);
+		return DONE;
+	}
+	server->certificates = weir__certificates_new(server->settings, tickets);
+	return server->certificates ? DONE : CALLED_WRONGLY;
+}
+
+static int start_certificates(struct server *server)
+{
+	const int error = server->certificates ? weir__certificates_start(server->certificates) : 0;
+
+	if (error == 0)
+		return DONE;
+	fprintf(stderr, "weir serve: no thread to watch certificates: %s\n", strerror(error));
+	return FAILED;
+}
+
 static int make_user_reload(struct server *server)
 {
 	server->user_reload = weir__user_reload_new(server->settings, server->denial_body);
@@ -539,8 +585,8 @@ static bool make_tracers(struct server *server)
 		.trace_to = settings->trace_to,
 		.service = settings->service,
 		.trace_one_in = settings->trace_one_in,
-		.rejections = (enum weir__log_rejections)settings->log_rejections,
-		.rejections_limit = settings->log_rejections_limit,
+		.denials = (enum weir__log_denials)settings->log_denials,
+		.denials_limit = settings->log_denials_limit,
 	};
 
 	return weir__tracer_set_new(&options, &server->tracers);
@@ -568,7 +614,7 @@ static int start(struct server *server)
 		return FAILED;
 	}
 	if (server->stats_set && !make_tracers(server)) {
-		fputs("weir serve: no memory or thread for traces and the log of rejections\n", stderr);
+		fputs("weir serve: no memory or thread for traces and the log of denials\n", stderr);
 		return FAILED;
 	}
 	server->listeners.mode = (mode_t)settings->socket_mode;
@@ -580,6 +626,8 @@ static int start(struct server *server)
 	}
 	if (error == DONE)
 		error = start_user_reload(server);
+	if (error == DONE)
+		error = start_certificates(server);
 	if (error == DONE && server->parent < 0 && !weir__pid_file_begin(server->settings))
 		error = FAILED;
 	return error;
@@ -610,6 +658,9 @@ static void begin_handover(struct server *server)
 		server->is_handing = server->options->argv &&
 				     weir__handover_begin(&server->handover, server->options->argv, &server->listeners,
 							  server->parent,
+							  server->certificates ?
+								  weir__certificates_tickets(server->certificates) :
+								  NULL,
 							  weir__log_stream(server->log, WEIR__LOG_ERROR));
 }
 
@@ -645,10 +696,10 @@ static void look_at_table(struct server *server)
 /* Writes the audit line of a change that a signal caused. */
 static void audit(const struct server *server, const char *what, uint64_t process)
 {
-	const struct weir__audit_who nobody = weir__audit_system("signal");
+	const struct weir__audit_who by_itself = weir__audit_system("signal");
 	struct weir__log_line line;
 
-	weir__audit_begin(&line, server->log, &nobody, what);
+	weir__audit_begin(&line, server->log, &by_itself, what);
 	if (process > 0)
 		weir__log_number(&line, "to_process", process);
 	weir__audit_end(&line, server->log, NULL);
@@ -735,6 +786,7 @@ static void reload(struct server *server)
 {
 	audit(server, "reload_asked", 0);
 	weir__user_reload_reload(server->user_reload);
+	weir__certificates_reload(server->certificates);
 	if (server->loader)
 		(void)weir__policy_loader_reload(server->loader);
 }
@@ -814,6 +866,7 @@ static void end(struct server *server)
 	limit_end(server, THREADS_LEAST_MS);
 	weir__user_reload_free(server->user_reload);
 	weir__denial_body_free(server->denial_body);
+	weir__certificates_free(server->certificates);
 	weir__accept_balancer_free(server->balancer);
 	weir__address_counts_free(server->address_counts);
 	weir__counters_set_free(server->counters_set);
@@ -847,11 +900,10 @@ static int start_log(struct server *server)
 
 static int run(struct server *server)
 {
-	static int (*const steps[])(struct server *) = { start_log,     read_policy,      size_arena,
-							 open_table,    start_policy,     start_store,
-							 start_changes, make_auth_limit,  make_holds,
-							 make_recorder, make_denial_body, make_user_reload,
-							 start };
+	static int (*const steps[])(
+		struct server *) = { start_log,        read_policy,       size_arena,       open_table, start_policy,
+				     start_store,      start_changes,     make_auth_limit,  make_holds, make_recorder,
+				     make_denial_body, make_certificates, make_user_reload, start };
 	sigset_t signals;
 	int error;
 

@@ -16,6 +16,7 @@
 #include "observe/span_exporter.h"
 #include "policy/source/policy_remote.h"
 #include "server/denial_body.h"
+#include "server/listeners.h"
 #include "server/stores.h"
 
 #define PLACE(member) offsetof(struct weir__settings, member)
@@ -25,16 +26,30 @@
 /* clang-format off */
 const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "listen", WEIR__SETTING_WHERE, 1, WEIR__LISTENERS_MAX, "127.0.0.1:6380", PLACE(listen), "WHERE",
-	  "Where to listen for RESP: HOST:PORT, or the path of a socket, with a slash. Port 0 picks a free one. "
+	  "Where to listen for RESP: HOST:PORT, tls://HOST:PORT, or the path of a socket, with a slash. Port 0 picks a free one. "
 	  "For a name, the server listens on all its addresses, at one port. "
 	  "An address that other machines can reach needs users.", NULL },
 	{ "http", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "127.0.0.1:8080", PLACE(http), "WHERE",
 	  "Where to listen for HTTP, written as for RESP; none turns it off.", NULL },
+	{ "grpc", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "127.0.0.1:8081", PLACE(grpc), "WHERE",
+	  "Where to listen for gRPC, for Envoy's rate limit service, written as for RESP; none turns it off. The addresses of "
+	  "HTTP serve gRPC, too.", NULL },
 	{ "metrics_listen", WEIR__SETTING_WHERE, 0, WEIR__LISTENERS_MAX, "", PLACE(metrics_listen), "WHERE",
 	  "A second address for HTTP, with /metrics, /healthz and /readyz only, and without a token: let only your Prometheus "
 	  "reach it. /metrics stays where HTTP is, too.", NULL },
 	{ "metrics_open", WEIR__SETTING_CHOICE, 0, 0, "false", PLACE(metrics_open), "true",
 	  "With true, /metrics needs no token, even if the server has users.", "false true" },
+	{ "tls_cert", WEIR__SETTING_TEXT, 0, 0, "", PLACE(tls_cert), "PATH",
+	  "The certificate for addresses that begin with tls://, in PEM, followed by its intermediate certificates. It is read "
+	  "again when it changes.", NULL },
+	{ "tls_key", WEIR__SETTING_TEXT, 0, 0, "", PLACE(tls_key), "PATH",
+	  "The private key of tls_cert, in PEM without a password. By default it is in the same file.", NULL },
+	{ "tls_client_ca", WEIR__SETTING_TEXT, 0, 0, "", PLACE(tls_client_ca), "PATH",
+	  "CAs, in PEM, that sign certificates of clients. With it, clients at addresses that begin with tls:// must have such a "
+	  "certificate (mutual TLS). A name in it can be a user, and is the attribute peer.", NULL },
+	{ "tls_client_auth", WEIR__SETTING_CHOICE, 0, 0, "require", PLACE(tls_client_auth), "HOW",
+	  "With tls_client_ca: require a certificate of each client, or optional, which also serves clients without one.",
+	  "require optional" },
 	{ "socket_mode", WEIR__SETTING_MODE, 1, 0777, "", PLACE(socket_mode), "MODE",
 	  "Who may connect to sockets with a path, as for chmod: 0660 is the owner and the group. Without it the umask "
 	  "decides.", NULL },
@@ -85,7 +100,12 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "Close an RESP connection that has been idle this long; 0 means never, as in Redis, since pools keep spare "
 	  "connections.", NULL },
 	{ "http_idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "60s", PLACE(http_idle_ns), "TIME",
-	  "Close an HTTP connection that sends no request for this long after its last response; 0 means never.", NULL },
+	  "Close an HTTP/1.1 connection that sends no request for this long after its last response; 0 means never.", NULL },
+	{ "http2_idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "10min", PLACE(http2_idle_ns), "TIME",
+	  "Close an HTTP/2 connection, so also one of gRPC, on which nothing was sent for this long; 0 means never.", NULL },
+	{ "http2_age", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "0", PLACE(http2_age_ns), "TIME",
+	  "Ask the client of an HTTP/2 connection to open a new one after this long, by GOAWAY, so that load balancers spread "
+	  "connections again; 0 means never.", NULL },
 	{ "header_time", WEIR__SETTING_DURATION, 100000000, DAY_NS, "10s", PLACE(header_time_ns), "TIME",
 	  "Refuse a request that is still incomplete this long after its first byte, or, for the first one of an HTTP "
 	  "connection, this long after it was accepted. A connection that has sent nothing by then is closed. If the server has "
@@ -139,16 +159,20 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "policy_copy", WEIR__SETTING_TEXT, 0, 0, "", PLACE(policy_copy), "PATH",
 	  "A file to which each valid policy from etcd or Redis is copied. The server starts from the copy when they cannot be "
 	  "reached or have no valid policy.", NULL },
-	{ "envoy_counts", WEIR__SETTING_CHOICE, 0, 0, "together", PLACE(envoy_counts), "HOW",
-	  "How the descriptors of an Envoy ratelimit policy count: together, so that a request that one of them denies is "
-	  "counted nowhere; or each for itself, including what it denies, as Envoy's service does.", "together each" },
+	{ "envoy_counts", WEIR__SETTING_CHOICE, 0, 0, "each", PLACE(envoy_counts), "HOW",
+	  "How the descriptors of an Envoy ratelimit policy count: each for itself, including what it denies, as Envoy's "
+	  "service does; or together, so that a request that one of them denies is counted nowhere.", "together each" },
+	{ "envoy_headers", WEIR__SETTING_CHOICE, 0, 0, "false", PLACE(envoy_headers), "true",
+	  "With true, responses of the rate limit service have the headers RateLimit-Limit, -Remaining and -Reset for Envoy to add.", "false true" },
+	{ "envoy_metadata", WEIR__SETTING_CHOICE, 0, 0, "false", PLACE(envoy_metadata), "true",
+	  "With true, responses of the rate limit service have dynamic metadata for Envoy: the domain, the descriptors and their limits.", "false true" },
 	{ "limits_max", WEIR__SETTING_COUNT, 0, 1000000, "0", PLACE(limits_max), "N",
 	  "How many limits and overrides all policies since the table was made may have in total, 1672 bytes each. 0 is "
 	  "twice as many as the first policy has, at least 1024. A table that outlives the server needs a fixed number.", NULL },
 	{ "service", WEIR__SETTING_TEXT, 0, 0, "weir", PLACE(service), "NAME",
 	  "The name of the server in metrics and traces: the label service, and service.name.", NULL },
 	{ "observe", WEIR__SETTING_CHOICE, 0, 0, "on", PLACE(observe), "HOW",
-	  "Whether to observe decisions for metrics, traces, the log of rejections, weir top and the page. "
+	  "Whether to observe decisions for metrics, traces, the log of denials, weir top and the page. "
 	  "The table's counters are reported either way.", "on off" },
 	{ "top_keys", WEIR__SETTING_COUNT, 0, 1024, "64", PLACE(top_keys), "N",
 	  "How many keys to count for each limit and worker, to find the top keys: a key with "
@@ -161,11 +185,11 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	  "so.", NULL },
 	{ "log_format", WEIR__SETTING_CHOICE, 0, 0, "text", PLACE(log_format), "HOW",
 	  "The format of log lines: text, or json, one object each.", "text json" },
-	{ "log_rejections", WEIR__SETTING_CHOICE, 0, 0, "off", PLACE(log_rejections), "HOW",
-	  "Whether to log each rejection: off; hash, with a hash of the key; or key, with the key.",
+	{ "log_denials", WEIR__SETTING_CHOICE, 0, 0, "off", PLACE(log_denials), "HOW",
+	  "Whether to log each denial: off; hash, with a hash of the key; or key, with the key.",
 	  "off hash key" },
-	{ "log_rejections_limit", WEIR__SETTING_TEXT, 0, 0, "100/s", PLACE(log_rejections_limit), "LIMIT",
-	  "How many rejections to log at most, as a limit; the others are counted.", NULL },
+	{ "log_denials_limit", WEIR__SETTING_TEXT, 0, 0, "100/s", PLACE(log_denials_limit), "LIMIT",
+	  "How many denials to log at most, as a limit; the others are counted.", NULL },
 	{ "auth_limit", WEIR__SETTING_TEXT, 0, 0, "1/s burst 60", PLACE(auth_limit), "LIMIT",
 	  "How many wrong passwords and tokens one address may send, as a limit. Beyond it, passwords from that address are not checked.", NULL },
 	{ "users", WEIR__SETTING_USERS, 0, WEIR__USERS_MAX, "", PLACE(users), NULL,
@@ -189,6 +213,8 @@ static const struct {
 } renamed[WEIR__SETTINGS_RENAMED] = {
 	{ "plans", "limits_max" },
 	{ "proxies", "trusted_proxies" },
+	{ "log_rejections", "log_denials" },
+	{ "log_rejections_limit", "log_denials_limit" },
 };
 
 static bool is_name(const char *setting, const char *name, size_t length)
@@ -320,13 +346,19 @@ static void refuse(struct weir__settings *settings, const struct weir__setting *
 /* Whether it looks like a listen address. The host is resolved only when the server listens there. */
 static bool is_where(const char *text, size_t length)
 {
+	static const char tls[] = "tls://";
 	const char *const colon = memrchr(text, ':', length);
+	const bool is_tls = length > sizeof(tls) - 1 && memcmp(text, tls, sizeof(tls) - 1) == 0;
 	uint64_t port;
 
 	if (length == 0 || length >= WEIR__NET_NAME_SIZE || memchr(text, '\0', length) || memchr(text, ',', length))
 		return false;
+	if (is_tls) {
+		text += sizeof(tls) - 1;
+		length -= sizeof(tls) - 1;
+	}
 	if (memchr(text, '/', length))
-		return true;
+		return !is_tls && !memmem(text, length, "://", 3);
 	if (colon == NULL || colon == text || colon + 1 == text + length)
 		return false;
 	return weir__decimal_read(colon + 1, (size_t)(text + length - (colon + 1)), 65535, &port);
@@ -791,10 +823,9 @@ static void check_observation(struct weir__settings *settings)
 	if (settings->trace_to[0] != '\0' && weir__span_exporter_check(settings->trace_to, &why) != WEIR_OK)
 		weir__settings_error(settings, weir__settings_place(settings, "trace_to"), "trace_to", "\"%s\": %s",
 				     settings->trace_to, why.text);
-	if (weir_limit_parse(settings->log_rejections_limit, strlen(settings->log_rejections_limit), &limit, &why) !=
-	    WEIR_OK)
-		weir__settings_error(settings, weir__settings_place(settings, "log_rejections_limit"),
-				     "log_rejections_limit", "%s", why.text);
+	if (weir_limit_parse(settings->log_denials_limit, strlen(settings->log_denials_limit), &limit, &why) != WEIR_OK)
+		weir__settings_error(settings, weir__settings_place(settings, "log_denials_limit"), "log_denials_limit",
+				     "%s", why.text);
 }
 
 static void check_denials(struct weir__settings *settings)
@@ -817,6 +848,45 @@ static void check_auth_limit(struct weir__settings *settings)
 				     why.text);
 }
 
+/* Reports each listen address with tls:// that lacks a certificate. Returns whether there is any such address. */
+static bool check_tls_list(struct weir__settings *settings, const char *name, const struct weir__setting_list *list)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < list->n; i++) {
+		bool is_tls;
+
+		(void)weir__listeners_where(list->at[i], &is_tls);
+		any |= is_tls;
+		if (is_tls && settings->tls_cert[0] == '\0')
+			weir__settings_error(settings, list->places[i], name,
+					     "%s: TLS needs a certificate; set tls_cert, and tls_key", list->at[i]);
+	}
+	return any;
+}
+
+static void check_tls(struct weir__settings *settings)
+{
+	static const char *const needs_ca[] = { "tls_key", "tls_client_ca", "tls_client_auth" };
+	bool any = check_tls_list(settings, "listen", &settings->listen);
+
+	any |= check_tls_list(settings, "http", &settings->http);
+	any |= check_tls_list(settings, "grpc", &settings->grpc);
+	any |= check_tls_list(settings, "metrics_listen", &settings->metrics_listen);
+	if (settings->tls_cert[0] != '\0' && !any)
+		weir__settings_error(
+			settings, weir__settings_place(settings, "tls_cert"), "tls_cert",
+			"no address uses it; begin an address with tls://, such as listen: tls://127.0.0.1:6390");
+	for (size_t i = 0; i < sizeof(needs_ca) / sizeof(needs_ca[0]) && settings->tls_cert[0] == '\0'; i++)
+		if (weir__settings_place(settings, needs_ca[i]).from != WEIR__FROM_DEFAULT)
+			weir__settings_error(settings, weir__settings_place(settings, needs_ca[i]), needs_ca[i],
+					     "it has no effect without tls_cert; set that, too");
+	if (settings->tls_client_ca[0] == '\0' && settings->tls_cert[0] != '\0' &&
+	    weir__settings_place(settings, "tls_client_auth").from != WEIR__FROM_DEFAULT)
+		weir__settings_error(settings, weir__settings_place(settings, "tls_client_auth"), "tls_client_auth",
+				     "it has no effect without tls_client_ca; set that, too");
+}
+
 static void check_together(struct weir__settings *settings)
 {
 	static const char *const names[] = { "shared", "file" };
@@ -825,6 +895,7 @@ static void check_together(struct weir__settings *settings)
 	check_observation(settings);
 	check_auth_limit(settings);
 	check_denials(settings);
+	check_tls(settings);
 	if (settings->policy[0] != '\0' && settings->has_policy)
 		weir__settings_error(settings, weir__settings_place(settings, "policy"), "policy",
 				     "%s has limits or attributes, too; use one of the two", settings->config);

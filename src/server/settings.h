@@ -19,8 +19,8 @@
 #include "server/worker.h"
 
 enum {
-	WEIR__SETTINGS = 52,
-	WEIR__SETTINGS_RENAMED = 2,
+	WEIR__SETTINGS = 61,
+	WEIR__SETTINGS_RENAMED = 4,
 	WEIR__WORKERS_MAX = 256,
 	WEIR__SETTING_TEXT_SIZE = 1024,             /* of a path or a name, including its NUL */
 	WEIR__SETTING_ERRORS_MAX = 50,              /* that are reported */
@@ -58,6 +58,10 @@ extern const struct weir__setting weir__setting_rows[WEIR__SETTINGS];
 /* The words of the setting envoy_counts: how descriptors of Envoy's ratelimit count. */
 enum weir__envoy_counts { WEIR__COUNTS_TOGETHER, WEIR__COUNTS_EACH };
 
+/* The words of the settings envoy_headers and envoy_metadata. */
+enum weir__envoy_headers { WEIR__ENVOY_HEADERS_FALSE, WEIR__ENVOY_HEADERS_TRUE };
+enum weir__envoy_metadata { WEIR__ENVOY_METADATA_FALSE, WEIR__ENVOY_METADATA_TRUE };
+
 /* The words of the setting ratelimit_headers: which headers report limits. */
 enum weir__ratelimit_headers {
 	WEIR__HEADERS_DRAFT11,
@@ -94,6 +98,9 @@ enum weir__overcommit { WEIR__OVERCOMMIT_FALSE, WEIR__OVERCOMMIT_TRUE };
 /* The words of the setting log_format. */
 enum weir__log_format { WEIR__LOG_FORMAT_TEXT, WEIR__LOG_FORMAT_JSON };
 
+/* The words of the setting tls_client_auth: whether clients need a certificate. */
+enum weir__tls_client_auth { WEIR__CLIENT_AUTH_REQUIRE, WEIR__CLIENT_AUTH_OPTIONAL };
+
 enum weir__setting_from {
 	WEIR__FROM_DEFAULT,
 	WEIR__FROM_FILE,
@@ -115,18 +122,20 @@ struct weir__setting_list {
 struct weir__log;
 
 struct weir__settings {
-	struct weir__setting_list listen, http, metrics_listen;
+	struct weir__setting_list listen, http, grpc, metrics_listen;
 	uint64_t keys, workers, spin_ns, connections, connections_per_address, client_memory, idle_ns, http_idle_ns,
-		header_time_ns, ratelimit_headers, envoy_counts, output, stall_ns, end_delay_ns, drain_ns, arena,
-		inline_share, holds, limits_max, store_budget_ns, on_store_failure, deferred_memory, observe, top_keys,
-		trace_one_in, log_format, log_rejections, socket_mode, overcommit, keep_pid, core_dumps, metrics_open,
-		denial_reveals;
+		http2_idle_ns, http2_age_ns, envoy_headers, envoy_metadata, header_time_ns, ratelimit_headers,
+		envoy_counts, output, stall_ns, end_delay_ns, drain_ns, arena, inline_share, holds, limits_max,
+		store_budget_ns, on_store_failure, deferred_memory, observe, top_keys, trace_one_in, log_format,
+		log_denials, socket_mode, overcommit, keep_pid, core_dumps, metrics_open, denial_reveals,
+		tls_client_auth;
 	char shared[WEIR__SETTING_TEXT_SIZE], file[WEIR__SETTING_TEXT_SIZE], policy[WEIR__SETTING_TEXT_SIZE],
 		policy_copy[WEIR__SETTING_TEXT_SIZE], pid_file[WEIR__SETTING_TEXT_SIZE],
 		service[WEIR__SETTING_TEXT_SIZE], trace_to[WEIR__SETTING_TEXT_SIZE],
-		log_rejections_limit[WEIR__SETTING_TEXT_SIZE], auth_limit[WEIR__SETTING_TEXT_SIZE],
+		log_denials_limit[WEIR__SETTING_TEXT_SIZE], auth_limit[WEIR__SETTING_TEXT_SIZE],
 		denial_body[WEIR__SETTING_TEXT_SIZE], denial_type[WEIR__SETTING_TEXT_SIZE];
-	char store[WEIR__SETTING_TEXT_SIZE];
+	char store[WEIR__SETTING_TEXT_SIZE], tls_cert[WEIR__SETTING_TEXT_SIZE], tls_key[WEIR__SETTING_TEXT_SIZE],
+		tls_client_ca[WEIR__SETTING_TEXT_SIZE];
 	struct weir__proxies trusted_proxies;
 	struct weir__header_map authorize_headers;
 	struct weir__host_list allowed_hosts;

@@ -52,17 +52,18 @@ enum { SHOWN = 40 };
 
 /* --- users ------------------------------------------------------------------------------------------------------ */
 
-enum user_key { PASSWORD, PASSWORD_FILE, SHA256, TOKEN, TOKEN_SHA256, ROLES, ROLE, KEY_PREFIX, USER_KEYS };
+enum user_key { PASSWORD, PASSWORD_FILE, SHA256, TOKEN, TOKEN_SHA256, ROLES, ROLE, KEY_PREFIX, CERTIFICATE, USER_KEYS };
 
-static const char *const user_keys[USER_KEYS] = { "password",     "password_file", "sha256", "token",
-						  "token_sha256", "roles",         "role",   "key_prefix" };
+static const char *const user_keys[USER_KEYS] = { "password", "password_file", "sha256",
+						  "token",    "token_sha256",  "roles",
+						  "role",     "key_prefix",    "certificate" };
 
 /* How many of these keys a user has so far. */
 struct secrets {
-	unsigned passwords, tokens, roles;
+	unsigned passwords, tokens, roles, certificates;
 };
 
-#define USER_KEYS_RIGHT "password, password_file or sha256, token or token_sha256, roles and key_prefix"
+#define USER_KEYS_RIGHT "password, password_file or sha256, token or token_sha256, certificate, roles and key_prefix"
 #define ROLES_RIGHT "use decide, operate, read or admin"
 
 static bool put_password(struct weir__user *user, const char *text, size_t length)
@@ -129,6 +130,12 @@ static const char *read_user_value(struct weir__user *user, enum user_key key, c
 		memcpy(user->key_prefix, node->text.at, node->text.n);
 		user->prefix_length = (uint8_t)node->text.n;
 		return NULL;
+	case CERTIFICATE:
+		if (!weir__users_is_certificate(node->text.at, node->text.n))
+			return "use a name in the client's certificate (subjectAltName), without URI: or DNS:, such as "
+			       "spiffe://example.org/web or web.example.org";
+		memcpy(user->certificate, node->text.at, node->text.n);
+		return NULL;
 	case TOKEN:
 		return weir__users_is_token(node->text.at, node->text.n) &&
 				       weir__users_digest(node->text.at, node->text.n, user->token_digest) ?
@@ -171,6 +178,7 @@ static void read_user_member(struct weir__settings *settings, struct weir__user 
 			secrets->passwords += i <= SHA256;
 			secrets->tokens += i == TOKEN || i == TOKEN_SHA256;
 			secrets->roles += i == ROLES || i == ROLE;
+			secrets->certificates += i == CERTIFICATE;
 			fault = read_user_value(user, i, value);
 			if (fault)
 				weir__settings_error(settings, place_of(value), NULL, "users.%s.%s: %s", user->name,
@@ -195,6 +203,10 @@ static void check_secrets(struct weir__settings *settings, const struct weir__us
 {
 	const struct weir__user *const other =
 		secrets->tokens > 0 ? weir__users_by_token_digest(&settings->users, user->token_digest) : NULL;
+	const struct weir__user *const twin = secrets->certificates > 0 ?
+						      weir__users_by_certificate(&settings->users, user->certificate,
+										 strlen(user->certificate)) :
+						      NULL;
 
 	if (user->prefix_length > 0 && (user->roles & WEIR__ROLE_ADMIN))
 		weir__settings_error(
@@ -213,16 +225,20 @@ static void check_secrets(struct weir__settings *settings, const struct weir__us
 		weir__settings_error(settings, place_of(name), NULL,
 				     "users.%s: found more than one token; use one of token and token_sha256",
 				     user->name);
-	if (secrets->passwords + secrets->tokens == 0)
+	if (secrets->passwords + secrets->tokens + secrets->certificates == 0)
 		weir__settings_error(
 			settings, place_of(name), NULL,
-			"users.%s: found neither password nor token; use one of password, password_file and "
-			"sha256, or one of token and token_sha256, or both",
+			"users.%s: found neither password, token nor certificate; use one of password, password_file and "
+			"sha256, or one of token and token_sha256, or certificate, or several of these",
 			user->name);
 	if (other)
 		weir__settings_error(settings, place_of(name), NULL,
 				     "users.%s: found the same token as users.%s; use another", user->name,
 				     other->name);
+	if (twin)
+		weir__settings_error(settings, place_of(name), NULL,
+				     "users.%s: found the same certificate as users.%s; use another", user->name,
+				     twin->name);
 }
 
 static void read_user(struct weir__settings *settings, const struct weir__node *node)
@@ -230,7 +246,7 @@ static void read_user(struct weir__settings *settings, const struct weir__node *
 	const struct weir__node *const name = node->key;
 	struct weir__users *const users = &settings->users;
 	struct weir__user user = { .roles = WEIR__ROLE_DECIDE };
-	struct secrets secrets = { 0, 0, 0 };
+	struct secrets secrets = { 0, 0, 0, 0 };
 
 	if (!weir__users_is_name(name->text.at, name->text.n)) {
 		weir__settings_error(settings, place_of(name), NULL,

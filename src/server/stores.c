@@ -1,4 +1,5 @@
-/* stores.c: makes the store of a worker from three layers: routes for limits in the table, a fallback, and Redis. */
+/* stores.c: makes the store of a worker from four layers: routes for limits in the table, leases, a fallback, and
+ * Redis. */
 #include "server/stores.h"
 
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 #include "guard/guard.h"
 #include "observe/log.h"
 #include "server/settings.h"
+#include "store/lease_store.h"
 #include "store/redis/redis_store.h"
 #include "store/routed_store.h"
 #include "store/store_internal.h"
@@ -18,6 +20,7 @@ struct weir__stores {
 	struct weir__redis_plan_cache *plans;
 	struct weir__redis_url url;
 	struct weir__fallback_shared fallback;
+	struct weir__lease_shared leases;
 };
 
 int weir__stores_check_url(const char *url, size_t length, struct weir_message *ret_message)
@@ -102,6 +105,19 @@ static void find_rule(void *guard, const struct weir_table_limit *limit, struct 
 		rule->local = failure.local;
 	if (failure.budget != 0)
 		rule->budget = failure.budget;
+	rule->has_mirror = weir__guard_stranded(guard, name, strlen(name)) > 0;
+}
+
+static uint32_t find_stranded(void *guard, const struct weir_table_limit *limit)
+{
+	const char *const name = weir__redis_limit_name(limit);
+
+	return weir__guard_stranded(guard, name, strlen(name));
+}
+
+static bool has_any_lease(void *guard)
+{
+	return weir__guard_has_lease(guard);
 }
 
 static weir_ns find_since(void *guard, const struct weir_table_limit *limit)
@@ -127,6 +143,23 @@ static bool is_in_table(void *guard, const struct weir_table_limit *limit)
 static bool has_any_in_table(void *guard)
 {
 	return weir__guard_has_table_store(guard);
+}
+
+/* Adds leases, which only a policy has. NULL: no memory, and the store behind was freed. */
+static struct weir__store *add_leases(struct weir__store *store, struct weir__stores *stores, struct weir_guard *guard)
+{
+	const struct weir__lease_options options = { .store = store,
+						     .table = stores->table,
+						     .stranded = find_stranded,
+						     .has_any = has_any_lease,
+						     .version = count_changes,
+						     .context = guard,
+						     .shared = &stores->leases };
+	struct weir__store *const leased = guard ? weir__lease_store_new(&options) : store;
+
+	if (leased == NULL)
+		store->free(store);
+	return leased;
 }
 
 /* Adds routes for limits in the table, which only a policy names. NULL: no memory, and the store behind was freed. */
@@ -169,9 +202,10 @@ struct weir__store *weir__stores_open(struct weir__stores *stores, uint32_t work
 							    .version = count_changes,
 							    .context = guard,
 							    .shared = &stores->fallback };
-	struct weir__store *const store = redis ? weir__fallback_store_new(&of_fallback) : NULL;
+	struct weir__store *store = redis ? weir__fallback_store_new(&of_fallback) : NULL;
 
 	if (store == NULL && redis)
 		redis->free(redis);
+	store = store ? add_leases(store, stores, guard) : NULL;
 	return store ? add_routes(store, stores->table, guard) : NULL;
 }

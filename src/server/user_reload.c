@@ -153,11 +153,11 @@ static bool is_same(const struct weir__users *a, const struct weir__users *b)
 /* `before` is the former number of users. `why_not` is why nothing changed, or NULL. */
 static void audit(const struct weir__user_reload *user_reload, size_t before, const char *why_not)
 {
-	const struct weir__audit_who nobody = weir__audit_system("file");
+	const struct weir__audit_who by_itself = weir__audit_system("file");
 	struct weir__log *const log = user_reload->started->log;
 	struct weir__log_line line;
 
-	weir__audit_begin(&line, log, &nobody, "users_changed");
+	weir__audit_begin(&line, log, &by_itself, "users_changed");
 	weir__log_number(&line, "before", before);
 	weir__log_number(&line, "after", atomic_load(&user_reload->current)->users.n);
 	weir__audit_end(&line, log, why_not);

@@ -14,6 +14,7 @@
 #include "observe/tracer.h"
 #include "os/mailbox.h"
 #include "os/net.h"
+#include "os/tls.h"
 #include "server/accept_balancer.h"
 #include "server/address_counts.h"
 #include "server/connection.h"
@@ -34,9 +35,12 @@ static const weir_ns stall_ns = 30000000000;  /* default of the option */
 static const weir_ns late_ns = 10000000000;   /* default of the option */
 static const weir_ns drain_ns = 5000000000;   /* for clients to take their last replies */
 static const weir_ns drain_look_ns = 1000000; /* how often to check whether the replies have arrived */
+static const weir_ns leave_ns = 1000000000;   /* for the store to take back what it lent */
 
 const struct weir__protocol_handler *const weir__protocol_handlers[WEIR__PROTOCOLS] = {
-	[WEIR__PROTOCOL_RESP] = &weir__protocol_resp, [WEIR__PROTOCOL_HTTP] = &weir__protocol_http
+	[WEIR__PROTOCOL_RESP] = &weir__protocol_resp,
+	[WEIR__PROTOCOL_HTTP] = &weir__protocol_http,
+	[WEIR__PROTOCOL_HTTP2] = &weir__protocol_http2
 };
 
 static void drop(struct weir__bytes *bytes)
@@ -109,10 +113,21 @@ void weir__worker_join(struct weir__worker *worker, struct weir__connection *con
 	count_connection(worker, connection, 1);
 }
 
+void weir__worker_change_protocol(struct weir__worker *worker, struct weir__connection *connection,
+				  const struct weir__protocol_handler *protocol)
+{
+	count_connection(worker, connection, -1);
+	unlink_connection(connection);
+	connection->protocol = protocol;
+	link_last(worker, connection);
+	count_connection(worker, connection, 1);
+}
+
 /* Called when the first request of a client is done. */
 static void note_ready(void *worker_, struct weir__client *client)
 {
-	struct weir__connection *const connection = (struct weir__connection *)(void *)client;
+	struct weir__connection *const connection = (struct weir__connection *)(void *)(client->of ? client->of :
+												     client);
 	struct weir__worker *const worker = worker_;
 
 	if (connection->is_ready)
@@ -154,6 +169,7 @@ void weir__worker_close(struct weir__worker *worker, struct weir__connection *co
 	if (connection->is_ready)
 		forget_ready(worker, connection);
 	weir__loop_remove(&worker->loop, connection->socket);
+	weir__worker_drop_tls(connection);
 	weir__net_close(connection->socket);
 	unlink_connection(connection);
 	weir__worker_request_complete(connection);
@@ -209,7 +225,8 @@ static void note_answers(struct weir__worker *worker, struct weir__connection *c
 
 bool weir__worker_flush(struct weir__worker *worker, struct weir__connection *connection, size_t length)
 {
-	const bool is_alive = weir__output_write(&connection->output, connection->socket, worker->out, length);
+	const bool is_alive = weir__output_write(&connection->output, connection->socket, connection->tls, worker->out,
+						 length);
 
 	note_behind(worker, connection);
 	note_answers(worker, connection, length);
@@ -219,7 +236,7 @@ bool weir__worker_flush(struct weir__worker *worker, struct weir__connection *co
 static bool send_waiting(struct weir__worker *worker, struct weir__connection *connection)
 {
 	const size_t before = weir__output_waiting(&connection->output);
-	const bool is_alive = weir__output_send(&connection->output, connection->socket);
+	const bool is_alive = weir__output_send(&connection->output, connection->socket, connection->tls);
 
 	connection->handed += before - weir__output_waiting(&connection->output);
 	note_behind(worker, connection);
@@ -258,7 +275,8 @@ static enum reading read_once(struct weir__worker *worker, struct weir__connecti
 			       READ_ALL :
 			       READ_END;
 	}
-	n = weir__net_read(connection->socket, worker->in + before, room);
+	n = WEIR__LIKELY(connection->tls == NULL) ? weir__net_read(connection->socket, worker->in + before, room) :
+						    weir__tls_read_all(connection->tls, worker->in + before, room);
 	if (n == -EAGAIN)
 		return READ_ALL;
 	if (n == -EINTR)
@@ -296,9 +314,10 @@ static bool answer_unread(struct weir__worker *worker, struct weir__connection *
 	const size_t n = connection->unread.n;
 	size_t used;
 
-	if (n == 0)
+	if (n == 0 && !connection->protocol->answers_nothing)
 		return true;
-	memcpy(worker->in, connection->unread.at, n);
+	if (n > 0)
+		memcpy(worker->in, connection->unread.at, n);
 	return connection->protocol->answer(worker, connection, n, &used) &&
 	       keep_unread(connection, worker->in + used, n - used);
 }
@@ -317,10 +336,11 @@ static bool may_wait_long(const struct weir__connection *connection)
 static void hear(struct weir__worker *worker, struct weir__connection *connection)
 {
 	const bool has_output = weir__output_waiting(&connection->output) > 0;
-	const bool reads = connection->is_finished ||
+	const bool reads = connection->is_finished || connection->is_shaking ||
 			   (!connection->has_requests && !connection->client.is_leaving &&
 			    !weir__worker_is_waiting(connection) && !weir__worker_holds_back(worker, connection));
-	const bool writes = has_output || connection->has_requests;
+	const bool writes = has_output || connection->has_requests ||
+			    (WEIR__UNLIKELY(connection->tls != NULL) && weir__worker_tls_writes(connection, reads));
 	const bool hears_end = may_wait_long(connection);
 	const unsigned interest = (hears_end ? WEIR__HEAR_END :
 				   reads     ? WEIR__HEAR_REQUESTS :
@@ -371,7 +391,7 @@ static bool linger(struct weir__worker *worker, struct weir__connection *connect
 {
 	if (!connection->lingers || connection->is_finished || weir__output_waiting(&connection->output) > 0)
 		return false;
-	weir__net_end_writing(connection->socket);
+	weir__worker_end_writing(connection);
 	connection->is_finished = true;
 	drop(&connection->unread);
 	weir__worker_request_begun(worker, connection);
@@ -382,6 +402,7 @@ static void serve(struct weir__worker *worker, struct weir__connection *connecti
 		  const struct weir__loop_event *event)
 {
 	const bool was_waiting = weir__worker_is_waiting(connection);
+	bool can_read = event->can_read;
 	bool is_alive = !(may_wait_long(connection) && event->has_left) &&
 			!(was_waiting && event->is_over); /* has_left: it may still wait for a reply */
 
@@ -392,9 +413,20 @@ static void serve(struct weir__worker *worker, struct weir__connection *connecti
 			weir__worker_close(worker, connection);
 		return;
 	}
+	if (WEIR__UNLIKELY(connection->is_shaking)) {
+		if (!weir__worker_shake(worker, connection)) {
+			weir__worker_close(worker, connection);
+			return;
+		}
+		if (connection->is_shaking) {
+			hear(worker, connection);
+			return;
+		}
+	}
+	can_read = can_read || (connection->tls && event->can_write && weir__worker_tls_writes(connection, true));
 	if (is_alive && has_to_go_on(connection) && (event->can_write || event->is_over))
 		is_alive = !event->is_over && send_and_go_on(worker, connection);
-	if (is_alive && event->can_read)
+	if (is_alive && can_read)
 		is_alive = read_some(worker, connection) != READ_END;
 	is_alive = is_alive && weir__worker_account(worker, connection);
 	if (!is_alive && !linger(worker, connection)) {
@@ -468,11 +500,20 @@ static bool is_listener(const struct weir__worker *worker, const void *what)
 	return one >= listeners && one < listeners + worker->options.n_listeners;
 }
 
+static void tell_to_leave(struct weir__worker *worker, bool is_last)
+{
+	for (struct weir__connection *connection = weir__worker_next(worker, NULL); connection;
+	     connection = weir__worker_next(worker, connection))
+		if (connection->protocol->leave && !connection->memory.is_evicted && !connection->is_finished)
+			connection->protocol->leave(worker, connection, is_last);
+}
+
 /* Does not shut the sockets down: another server listens there, and their backlogs belong to it. */
 static void leave_listeners(struct weir__worker *worker)
 {
 	for (size_t i = 0; i < worker->options.n_listeners; i++)
 		weir__loop_remove(&worker->loop, worker->options.listeners[i].socket);
+	tell_to_leave(worker, false);
 	atomic_store(&worker->leaving, WEIR__HAS_LEFT);
 }
 
@@ -518,14 +559,20 @@ static bool finish(struct weir__worker *worker, struct weir__connection *connect
 {
 	bool is_lost;
 
+	if (connection->is_shaking)
+		return true;
 	if (weir__worker_is_waiting(connection))
 		return false;
+	if (connection->n_streams > 0 && !connection->client.is_leaving) {
+		(void)answer_last(worker, connection, &is_lost);
+		return is_lost;
+	}
 	if (!connection->is_finished) {
 		if (!answer_last(worker, connection, &is_lost))
 			return false;
 		if (is_lost)
 			return !linger(worker, connection);
-		weir__net_end_writing(connection->socket);
+		weir__worker_end_writing(connection);
 		connection->is_finished = true;
 		weir__loop_remove(&worker->loop, connection->socket); /* from now on drain looks at it */
 	}
@@ -547,6 +594,7 @@ static void drain(struct weir__worker *worker)
 	for (struct weir__connection *connection = weir__worker_next(worker, NULL); connection;
 	     connection = weir__worker_next(worker, connection))
 		weir__waits_deny(&worker->context, &connection->client);
+	tell_to_leave(worker, true);
 	weir__worker_answer_ready(worker);
 	while (worker->n_connections > 0) {
 		const bool is_late = weir_table_now(worker->options.table) >= deadline;
@@ -574,6 +622,23 @@ static void drain(struct weir__worker *worker)
 	}
 }
 
+/* Gives back what the store holds ahead, unless another process goes on with the table. What a store that does not
+ * reply was lent ends by itself. */
+static void leave_store(struct weir__worker *worker)
+{
+	const struct weir_table *const table = worker->options.table;
+	const weir_ns deadline = weir_table_now(worker->options.table) + leave_ns;
+	struct weir__loop_event events[WEIR__LOOP_EVENTS];
+
+	if (atomic_load(&worker->leaving) != WEIR__STAYS && (table->is_shared || table->region.file >= 0))
+		return;
+	while (!weir__store_leave(worker->context.store) && weir_table_now(worker->options.table) < deadline) {
+		weir__loop_set_alarm(&worker->loop, drain_look_ns);
+		(void)weir__loop_wait(&worker->loop, -1, events);
+		collect(worker);
+	}
+}
+
 /* --- the thread ------------------------------------------------------------------------------------------------- */
 
 static void *work(void *worker_)
@@ -585,6 +650,7 @@ static void *work(void *worker_)
 		const int n = weir__loop_wait(&worker->loop, -1, events);
 
 		worker->now = weir_table_now(worker->options.table);
+		worker->shaken_ns = 0;
 		for (int i = 0; i < n; i++)
 			if (is_listener(worker, events[i].what))
 				weir__worker_accept(worker, events[i].what, ACCEPTS_A_TURN);
@@ -601,6 +667,7 @@ static void *work(void *worker_)
 		weir__worker_do_what_is_due(worker);
 	}
 	drain(worker);
+	leave_store(worker);
 	weir__mailbox_close(worker->context.mailbox); /* before the loop is closed: a task that returns would wake it */
 	worker->context.mailbox = NULL;
 	return NULL;
@@ -699,16 +766,17 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	for (size_t i = 0; i < WEIR__PROTOCOLS; i++)
 		worker->connections[i].next = worker->connections[i].previous = &worker->connections[i];
 	worker->begun.later = worker->begun.earlier = &worker->begun;
-	worker->accept_at = worker->alarm_at = worker->look_at = WEIR_NEVER;
+	worker->accept_at = worker->alarm_at = worker->look_at = worker->tick_at = WEIR_NEVER;
 	weir__context_init(&worker->context, options->table, options->counted_as);
 	worker->context.ready = note_ready;
 	worker->context.worker = worker;
 	worker->context.settings = options->settings;
-	worker->context.hides_keys = options->settings && options->settings->log_rejections == WEIR__REJECTIONS_HASH;
-	worker->context.shows_values = options->settings && options->settings->log_rejections == WEIR__REJECTIONS_KEY;
+	worker->context.hides_keys = options->settings && options->settings->log_denials == WEIR__DENIALS_HASH;
+	worker->context.shows_values = options->settings && options->settings->log_denials == WEIR__DENIALS_KEY;
 	worker->context.key_count_cache = &worker->key_count_cache;
 	weir__worker_take_users(worker);
 	worker->context.auth_limit = options->auth_limit;
+	worker->context.certificates = options->certificates;
 	worker->context.holds = options->holds;
 	worker->context.loader = options->loader;
 	worker->context.user_reload = options->user_reload;

@@ -19,24 +19,30 @@ enum weir__service {
 	WEIR__SERVICE_RESP,
 	WEIR__SERVICE_HTTP,
 	WEIR__SERVICE_METRICS, /* HTTP, but only metrics and health, without a token */
+	WEIR__SERVICE_GRPC,
 	WEIR__SERVICES,
 };
 
 static inline enum weir__protocol weir__service_protocol(enum weir__service service)
 {
-	return service == WEIR__SERVICE_RESP ? WEIR__PROTOCOL_RESP : WEIR__PROTOCOL_HTTP;
+	return service == WEIR__SERVICE_RESP ? WEIR__PROTOCOL_RESP :
+	       service == WEIR__SERVICE_GRPC ? WEIR__PROTOCOL_HTTP2 :
+					       WEIR__PROTOCOL_HTTP;
 }
 
 /* Its name in log lines. */
 static inline const char *weir__service_word(enum weir__service service)
 {
-	return service == WEIR__SERVICE_METRICS ? "metrics" : weir__protocol_word(weir__service_protocol(service));
+	return service == WEIR__SERVICE_METRICS ? "metrics" :
+	       service == WEIR__SERVICE_GRPC    ? "grpc" :
+						  weir__protocol_word(weir__service_protocol(service));
 }
 
 struct weir__listener {
 	int socket;
 	enum weir__service service;
 	bool is_lent; /* another program owns the socket and keeps listening: do not shut it down */
+	bool is_tls;
 };
 
 struct weir__accept_balancer;
@@ -51,6 +57,7 @@ struct weir__settings;
 struct weir__shared_changes;
 struct weir__limit_stats_set;
 struct weir__counters_set;
+struct weir__certificates;
 struct weir__log;
 struct weir__tracer_set;
 
@@ -71,6 +78,7 @@ struct weir__worker_options {
 	uint64_t late_ns;          /* deadline of a request from its first byte, or of a new connection; 0: 10 s */
 	struct weir__holds *holds; /* of all workers; NULL: no room for holds */
 	struct weir__auth_limit *auth_limit;
+	struct weir__certificates *certificates; /* of all workers; NULL: no listener has TLS */
 	struct weir__denial_body *denial_body;   /* of all workers; NULL: none */
 	struct weir__policy_loader *loader;      /* of all workers; NULL: no policy */
 	struct weir__counters_set *counters_set; /* of all workers; NULL: nothing is counted */

@@ -26,7 +26,8 @@ void weir__worker_hear_listeners(struct weir__worker *worker, bool hear)
 static void write_peer(const struct weir__client *client, char ret_peer[WEIR__AUDIT_PEER])
 {
 	_Static_assert((int)WEIR__ADDRESS_TEXT <= (int)WEIR__AUDIT_PEER, "an address fits");
-	const struct weir__connection *const connection = (const struct weir__connection *)(const void *)client;
+	const struct weir__connection *const connection =
+		(const struct weir__connection *)(const void *)(client->of ? client->of : client);
 	struct weir__address address;
 	struct weir__net_peer peer;
 
@@ -55,13 +56,14 @@ static void open_connection(struct weir__worker *worker, struct weir__accepted a
 	connection->address = accepted.address;
 	connection->interest = WEIR__HEAR_REQUESTS; /* as weir__loop_add sets it */
 	connection->service = accepted.service;
+	connection->is_shaking = accepted.is_tls;
 	connection->protocol = weir__protocol_handlers[weir__service_protocol(accepted.service)];
 	connection->client = (struct weir__client){ .resp_version = 2, .write_peer = write_peer };
 	connection->client.number = /* unique among all workers */
 		worker->accepted++ * weir__accept_balancer_workers(worker->options.balancer) + worker->options.number +
 		1;
 	weir__worker_join(worker, connection);
-	if (connection->protocol->asks_at_once ||
+	if (connection->protocol->asks_at_once || connection->is_shaking ||
 	    weir__client_is_unauthenticated(&worker->context, &connection->client))
 		weir__worker_request_begun(worker, connection);
 	if (weir__loop_add(&worker->loop, accepted.socket, connection) != 0)
@@ -162,7 +164,7 @@ void weir__worker_accept(struct weir__worker *worker, const struct weir__listene
 			pause_accepting(worker);
 			return;
 		}
-		accepted = (struct weir__accepted){ socket, listener->service, NULL };
+		accepted = (struct weir__accepted){ socket, listener->service, NULL, listener->is_tls };
 		if (!count_address(worker, &accepted))
 			weir__net_close(socket);
 		else if (!weir__accept_balancer_hand(worker->options.balancer, worker->options.number, accepted))

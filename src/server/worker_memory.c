@@ -43,6 +43,7 @@ static void evict(struct weir__worker *worker, struct weir__connection *connecti
 	weir__client_memory_evict(&worker->memory, &connection->memory);
 	weir__worker_request_complete(connection);
 	weir__worker_drop_buffers(connection);
+	weir__worker_drop_tls(connection);
 	weir__net_discard_at_close(connection->socket);
 }
 

@@ -25,10 +25,14 @@ static weir_ns end_idle(struct weir__worker *worker, size_t protocol)
 	while ((at = idle_at(worker, protocol)) <= worker->now) {
 		struct weir__connection *const silent = worker->connections[protocol].next;
 
-		if (weir__worker_is_waiting(silent) || weir__output_waiting(&silent->output) > 0)
+		if (weir__worker_is_waiting(silent) || weir__output_waiting(&silent->output) > 0 ||
+		    silent->n_streams > 0) {
 			weir__worker_touch(worker, silent);
-		else
-			weir__worker_close(worker, silent);
+			continue;
+		}
+		if (silent->protocol->leave)
+			silent->protocol->leave(worker, silent, true);
+		weir__worker_close(worker, silent);
 	}
 	return at;
 }
@@ -56,7 +60,8 @@ static void end_late(struct weir__worker *worker)
 		}
 		if (!late->is_finished) {
 			weir__worker_count_closed(worker, WEIR__CLOSED_LATE);
-			late->protocol->refuse_late(worker, late);
+			if (!late->is_shaking)
+				late->protocol->refuse_late(worker, late);
 		}
 		weir__worker_close(worker, late);
 	}
@@ -106,6 +111,26 @@ static void end_stalled(struct weir__worker *worker)
 	worker->look_at = WEIR_NEVER;
 }
 
+/* Only handlers with a tick have connections that need one. */
+static void tick(struct weir__worker *worker)
+{
+	bool is_needed = false;
+
+	if (worker->tick_at > worker->now && worker->tick_at != WEIR_NEVER)
+		return;
+	for (size_t protocol = 0; protocol < WEIR__PROTOCOLS; protocol++) {
+		struct weir__connection *const ring = &worker->connections[protocol];
+
+		if (weir__protocol_handlers[protocol]->tick == NULL)
+			continue;
+		is_needed |= ring->next != ring;
+		for (struct weir__connection *at = ring->next; at != ring && worker->tick_at != WEIR_NEVER;
+		     at = at->next)
+			weir__protocol_handlers[protocol]->tick(worker, at);
+	}
+	worker->tick_at = is_needed ? worker->now + second_ns : WEIR_NEVER;
+}
+
 /* An alarm that is set too early is left as it is: it does no harm. */
 static void set_alarm(struct weir__worker *worker, weir_ns at)
 {
@@ -134,6 +159,7 @@ void weir__worker_do_what_is_due(struct weir__worker *worker)
 		next = weir__min(next, end_idle(worker, protocol));
 	end_late(worker);
 	end_stalled(worker);
+	tick(worker);
 	if (WEIR__UNLIKELY(worker->memory.n_evicted > 0))
 		weir__worker_close_evicted(worker);
 	if (worker->n_behind > 0 && worker->look_at == WEIR_NEVER)
@@ -142,6 +168,8 @@ void weir__worker_do_what_is_due(struct weir__worker *worker)
 		weir__worker_hear_listeners(worker, true);
 	next = weir__min(weir__min(weir__waiting_next(worker->context.waiting), next),
 			 weir__min(weir__min(worker->accept_at, worker->look_at), late_at(worker)));
+	next = weir__min(next, worker->tick_at);
+	next = weir__min(next, weir__store_due(worker->context.store, worker->now));
 	if (next != WEIR_NEVER)
 		set_alarm(worker, next);
 }

@@ -8,22 +8,25 @@
 #include "server/connection.h"
 #include "server/user_reload.h"
 
-/* The user of the connection from now on. NULL: the connection must be closed. */
-static const struct weir__user *still(const struct weir__users *users, const struct weir__user *before)
+/* The user of the connection from now on. NULL: the connection must be closed. A client authenticates by its certificate
+ * or by a password. */
+static const struct weir__user *still(const struct weir__users *users, const struct weir__user *before,
+				      bool is_by_certificate)
 {
 	const struct weir__user *const now = weir__users_find(users, before->name, strlen(before->name));
 
-	return now && now->roles == before->roles && strcmp(now->key_prefix, before->key_prefix) == 0 &&
-			       now->has_password && memcmp(now->digest, before->digest, sizeof(now->digest)) == 0 ?
-		       now :
-		       NULL;
+	if (now == NULL || now->roles != before->roles || strcmp(now->key_prefix, before->key_prefix) != 0)
+		return NULL;
+	if (is_by_certificate)
+		return strcmp(now->certificate, before->certificate) == 0 ? now : NULL;
+	return now->has_password && memcmp(now->digest, before->digest, sizeof(now->digest)) == 0 ? now : NULL;
 }
 
 /* Starts the deadline of a connection that must authenticate now, and ends the deadline of others. An incomplete
  * request gets a new deadline with its next bytes. */
 static void watch_unauthenticated(struct weir__worker *worker, struct weir__connection *connection)
 {
-	if (connection->protocol != &weir__protocol_resp || connection->is_finished)
+	if (connection->protocol != &weir__protocol_resp || connection->is_finished || connection->is_shaking)
 		return;
 	if (weir__client_is_unauthenticated(&worker->context, &connection->client))
 		weir__worker_request_begun(worker, connection);
@@ -42,7 +45,8 @@ void weir__worker_take_users(struct weir__worker *worker)
 	for (struct weir__connection *connection = weir__worker_next(worker, NULL), *following; connection;
 	     connection = following) {
 		const struct weir__user *const user = connection->client.user;
-		const struct weir__user *const now = user ? still(next, user) : NULL;
+		const struct weir__user *const now =
+			user ? still(next, user, user == connection->client.certificate_user) : NULL;
 
 		following = weir__worker_next(worker, connection);
 		if (user && now == NULL && connection->protocol == &weir__protocol_resp)
@@ -51,8 +55,12 @@ void weir__worker_take_users(struct weir__worker *worker)
 			connection->client.user = now;
 	}
 	worker->users = worker->context.users = next;
-	weir__user_reload_release(before);
 	for (struct weir__connection *connection = weir__worker_next(worker, NULL); connection;
-	     connection = weir__worker_next(worker, connection))
+	     connection = weir__worker_next(worker, connection)) {
+		weir__worker_find_certificate_user(worker, connection);
+		if (connection->client.user == NULL)
+			connection->client.user = connection->client.certificate_user;
 		watch_unauthenticated(worker, connection);
+	}
+	weir__user_reload_release(before);
 }

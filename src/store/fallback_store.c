@@ -78,6 +78,12 @@ static bool has_mirror(const struct weir__fallback_rule *rule)
 	return rule->mode == WEIR__FALLBACK_SHARE || (rule->mode == WEIR__FALLBACK_LOCAL && rule->local == NULL);
 }
 
+/* Whether replies of the store overwrite the mirror: the fallback needs it, or a store in front of this one does. */
+static bool keeps_mirror(const struct weir__fallback_rule *rule)
+{
+	return has_mirror(rule) || rule->has_mirror;
+}
+
 /* A server that the others do not count yet has no share to take from. */
 static void find_limits(struct fallback *fallback, const struct weir__store_request *request,
 			const struct weir_claim *claims, size_t n, struct here *here)
@@ -421,7 +427,7 @@ static void mirror(struct fallback *fallback, const struct weir__store_request *
 
 		if (request->operation == WEIR__STORE_RESET && store->defer)
 			store->defer(store, claim, WEIR__STORE_DEFER_RESET, 0);
-		if (!has_mirror(rule_of(fallback, claim->limit)))
+		if (!keeps_mirror(rule_of(fallback, claim->limit)))
 			continue;
 		if (request->operation == WEIR__STORE_RESET)
 			(void)weir_table_reset(table, claim->limit, claim->key, claim->key_length);
@@ -444,7 +450,8 @@ static void finish(struct fallback *fallback, struct weir__store_request *reques
 {
 	if (request->outcome == WEIR__STORE_DECIDED)
 		mirror(fallback, request);
-	else if (request->outcome != WEIR__STORE_STALE && has_rules(fallback, request))
+	else if (request->outcome != WEIR__STORE_STALE && !weir__store_is_lease(request->operation) &&
+		 has_rules(fallback, request))
 		decide_without(fallback, request);
 }
 

@@ -25,6 +25,7 @@ struct weir__fallback_rule {
 	enum weir__fallback_mode mode;
 	const struct weir_table_limit *local; /* for LOCAL; lives as long as the table */
 	weir_ns budget;                       /* how long a decision waits for the store */
+	bool has_mirror;                      /* the limit of the table mirrors the store, whatever the mode */
 };
 
 /* State that the fallbacks of all workers of a process share. Starts as all zero. */

@@ -460,6 +460,16 @@ static void collect(struct weir__store *store)
 	weir__store_collect(((struct routed *)(void *)store)->options.store);
 }
 
+static weir_ns due(struct weir__store *store, weir_ns now)
+{
+	return weir__store_due(((struct routed *)(void *)store)->options.store, now);
+}
+
+static bool leave(struct weir__store *store)
+{
+	return weir__store_leave(((struct routed *)(void *)store)->options.store);
+}
+
 static void status(struct weir__store *store_, struct weir__store_status *ret_status)
 {
 	struct weir__store *const store = ((struct routed *)(void *)store_)->options.store;
@@ -493,6 +503,8 @@ struct weir__store *weir__routed_store_new(const struct weir__routed_options *op
 					      .submit = submit,
 					      .flush = flush,
 					      .collect = collect,
+					      .due = options->store->due ? due : NULL,
+					      .leave = options->store->leave ? leave : NULL,
 					      .status = options->store->status ? status : NULL,
 					      .free = free_store };
 	return &routed->store;

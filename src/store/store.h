@@ -25,6 +25,14 @@ enum weir__store_operation {
 			      * that does not shape */
 	WEIR__STORE_RESET,   /* verdict.allowed: the key had a state to forget */
 	WEIR__STORE_INSPECT, /* verdict of a peek at cost 0; sets is_stored and full_at */
+
+	/* Only in Redis, always is_each, and never decided by a fallback. docs/internals/redis.md has the reasons. */
+	WEIR__STORE_GRANT, /* lends up to the claim's cost of units. verdict.granted: units lent; allowed: at least one;
+			     * never: this limit is not leased. Sets lease_ends */
+	WEIR__STORE_RETURN, /* gives back up to the claim's cost of the units lent until lease_ends; verdict.granted:
+			     * units given back; 0 once the lease has ended */
+	WEIR__STORE_PUSH, /* charges the claim's cost as of charged_at, even if less is left; then as a peek at cost 0.
+			     * verdict.granted: units charged; 0 if the window they belong to is over */
 };
 
 enum weir__store_outcome {
@@ -36,6 +44,12 @@ enum weir__store_outcome {
 
 /* A value of fallback_nodes: a table decided, because it keeps the state of this limit (routed_store.h). */
 #define WEIR__STORE_IN_TABLE UINT32_MAX
+
+/* A value of fallback_nodes: the charge was spent from units that the store had lent to this server. */
+#define WEIR__STORE_IN_LEASE (UINT32_MAX - 1)
+
+/* The longest duration of a lease. */
+#define WEIR__STORE_LEASE_MAX (UINT64_C(10) * 1000 * 1000 * 1000)
 
 struct weir__store;
 struct weir__store_caller;
@@ -55,6 +69,15 @@ struct weir__store_request {
 	uint64_t charged_cost;
 	uint32_t charged_nodes;
 	weir_ns charged_full_at;
+
+	/* For GRANT: how long the units are lent, at most WEIR__STORE_LEASE_MAX, and how many units of a key may be lent
+	 * to all servers together. */
+	weir_ns lease_duration;
+	uint64_t lease_most;
+	/* For GRANT and RETURN, room for n, the caller's until the request is complete: the instants at which the leases
+	 * end, by the store's clock, in microseconds, on the grid of weir__store_lease_grid_us. GRANT sets them: at least
+	 * 1.001 * lease_duration after decided_at, or earlier at the end of a fixed window. 0: nothing was lent. */
+	uint64_t *lease_ends;
 
 	/* Only stores that complete now use these. */
 	const uint64_t *hashes;                      /* of the keys; NULL: unknown */
@@ -92,6 +115,20 @@ enum weir__store_health { WEIR__STORE_UP, WEIR__STORE_DOWN, WEIR__STORE_PROBING 
 
 enum { WEIR__STORE_LATENCIES = 16, WEIR__STORE_LATENCY_FIRST_US = 64, WEIR__STORE_ERROR_SIZE = 256 };
 
+/* What servers with leases count. Units, unless it says otherwise. */
+enum weir__lease_count {
+	WEIR__LEASE_ALLOWED,  /* requests that held units covered */
+	WEIR__LEASE_DENIED,   /* requests denied here, because the store has just denied such a request */
+	WEIR__LEASE_DRAWS,    /* times that units of a key were to be drawn */
+	WEIR__LEASE_GRANTED,  /* lent by the store */
+	WEIR__LEASE_SPENT,    /* spent here */
+	WEIR__LEASE_GIVEN,    /* no longer held, to be given back */
+	WEIR__LEASE_RETURNED, /* that the store took back */
+	WEIR__LEASE_EXPIRED,  /* held until the lease ended */
+	WEIR__LEASE_DROPPED,  /* draws and returns that were not made because too many were under way; not units */
+	WEIR__LEASE_COUNTS,
+};
+
 struct weir__store_status {
 	enum weir__store_health health;
 	uint32_t nodes;                          /* servers that share the state, including this one */
@@ -107,6 +144,7 @@ struct weir__store_status {
 	/* Decided requests by duration: up to 2^i * 64 us; the last one also counts longer ones. */
 	uint64_t latency_counts[WEIR__STORE_LATENCIES];
 	uint64_t latency_sum_us;
+	uint64_t lease[WEIR__LEASE_COUNTS];
 	char last_error[WEIR__STORE_ERROR_SIZE]; /* empty: no error yet */
 };
 
@@ -134,6 +172,14 @@ struct weir__store {
 	 * at once. */
 	void (*flush)(struct weir__store *store);
 	void (*collect)(struct weir__store *store);
+
+	/* Does what is due by now. Returns when to call it again, by the same clock, or WEIR_NEVER. NULL: nothing is ever
+	 * due. */
+	weir_ns (*due)(struct weir__store *store, weir_ns now);
+
+	/* Begins to give back what other servers can use. Returns true if that is done. Otherwise call it again after
+	 * collect. No requests may follow. NULL: there is nothing to give back. */
+	bool (*leave)(struct weir__store *store);
 
 	/* Called by the store behind this one with a finished request. Completes the request. */
 	void (*completed)(struct weir__store *store, struct weir__store_request *request);
@@ -166,6 +212,36 @@ static inline void weir__store_collect(struct weir__store *store)
 		store->collect(store);
 }
 
+static inline weir_ns weir__store_due(struct weir__store *store, weir_ns now)
+{
+	return store->due ? store->due(store, now) : WEIR_NEVER;
+}
+
+/* Units that are lent to this process and unspent. The counts of workers are added one after another, so the sum may be
+ * off for a moment. */
+static inline uint64_t weir__store_held(const struct weir__store_status *status)
+{
+	const uint64_t lent = status->lease[WEIR__LEASE_GRANTED];
+	const uint64_t gone = status->lease[WEIR__LEASE_SPENT] + status->lease[WEIR__LEASE_GIVEN] +
+			      status->lease[WEIR__LEASE_EXPIRED];
+
+	return lent > gone ? lent - gone : 0;
+}
+
+/* How many calls the store got for 1,000 decisions of this process, rounded up. */
+static inline uint64_t weir__store_calls_per_1000(const struct weir__store_status *status)
+{
+	const uint64_t decisions = status->decided + status->lease[WEIR__LEASE_ALLOWED] +
+				   status->lease[WEIR__LEASE_DENIED];
+
+	return decisions == 0 ? 0 : weir__saturate(weir__div_up(weir__mul(status->calls, 1000), decisions));
+}
+
+static inline bool weir__store_leave(struct weir__store *store)
+{
+	return store->leave == NULL || store->leave(store);
+}
+
 /* Called by the store that decided the request, or failed to: passes it to the store in front, or to its caller. */
 static inline void weir__store_complete(const struct weir__store *store, struct weir__store_request *request)
 {
@@ -186,10 +262,24 @@ static inline bool weir__store_gives_back(enum weir__store_operation operation)
 	return operation == WEIR__STORE_UNDO || operation == WEIR__STORE_CANCEL;
 }
 
+/* Whether the operation lends units or takes them back, or pushes charges: only the store itself can do that. */
+static inline bool weir__store_is_lease(enum weir__store_operation operation)
+{
+	return operation >= WEIR__STORE_GRANT;
+}
+
+/* Leases of a duration end at multiples of this, so that a key has few different ends. */
+static inline uint64_t weir__store_lease_grid_us(weir_ns duration)
+{
+	const uint64_t us = duration / 1000 + (duration % 1000 != 0);
+
+	return us / 4 + (us % 4 != 0);
+}
+
 /* The number of servers, if the fallback decided. 0: the store did, or a table that keeps the state of the limit. */
 static inline uint32_t weir__store_fallback_nodes(const struct weir__store_request *request)
 {
-	return request->fallback_nodes == WEIR__STORE_IN_TABLE ? 0 : request->fallback_nodes;
+	return request->fallback_nodes >= WEIR__STORE_IN_LEASE ? 0 : request->fallback_nodes;
 }
 
 /* --- a table as a store: table_store.c --------------------------------------------------------------------------- */

@@ -30,6 +30,14 @@ const char *weir__http_error_words(enum weir__http_error fault)
 	return faults[fault].words;
 }
 
+const char *weir__http_error_words_of(unsigned status)
+{
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		if (faults[i].status == status)
+			return faults[i].words;
+	return "";
+}
+
 const char *weir__http_error_reason(const struct weir__http_reader *reader)
 {
 	return reader->fault == WEIR__HTTP_ERROR_SYNTAX ? llhttp_get_error_reason(&reader->parser) : NULL;

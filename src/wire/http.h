@@ -111,6 +111,8 @@ bool weir__http_is_disputed(const struct weir__http_request *request, const char
 
 unsigned weir__http_error_status(enum weir__http_error fault);
 const char *weir__http_error_words(enum weir__http_error fault);
+/* The words of the first error with this status. */
+const char *weir__http_error_words_of(unsigned status);
 /* llhttp's explanation of a syntax error; NULL: none. */
 const char *weir__http_error_reason(const struct weir__http_reader *reader);
 

@@ -248,6 +248,11 @@ void weir__reply_end(struct weir__http_reply *reply, unsigned status, const char
 		weir__reply_problem(reply, 500, "the response is too long");
 		return;
 	}
+	if (reply->form != WEIR__REPLY_BYTES) {
+		reply->status = status;
+		reply->type = type;
+		return;
+	}
 	to = put_status(to, status);
 	to = weir__put(to, reply->date->text, reply->date->length);
 	if (has_body) {
@@ -273,6 +278,11 @@ void weir__reply_end(struct weir__http_reply *reply, unsigned status, const char
 void weir__reply_problem(struct weir__http_reply *reply, unsigned status, const char *detail)
 {
 	reply->body_length = 0;
+	if (reply->form == WEIR__REPLY_WORDS) {
+		weir__reply_add_text(reply, detail);
+		weir__reply_end(reply, status, WEIR__TYPE_TEXT);
+		return;
+	}
 	WEIR__REPLY_ADD(reply, "{\"type\":\"about:blank\",\"title\":\"");
 	weir__reply_add_text(reply, weir__reply_words(status));
 	WEIR__REPLY_ADD(reply, "\",\"status\":");

@@ -25,6 +25,10 @@ struct weir__http_date {
 	size_t length;
 };
 
+/* What weir__reply_end makes: bytes of HTTP/1.1; for HTTP/2, status, type, headers and body apart, where they were
+ * written; or the same with the bare words of a problem as the body. */
+enum weir__reply_form { WEIR__REPLY_BYTES, WEIR__REPLY_PARTS, WEIR__REPLY_WORDS };
+
 struct weir__http_reply {
 	char *bytes;   /* start of the response */
 	size_t size;   /* room from there on, at least WEIR__REPLY_HEAD_ROOM */
@@ -34,6 +38,9 @@ struct weir__http_reply {
 	bool is_without_body; /* response to HEAD */
 	bool says_close;      /* the connection is closed after it */
 	bool says_keep_alive; /* for HTTP/1.0, where it is not the default */
+	uint8_t form;         /* enum weir__reply_form */
+	unsigned status;      /* of a response in parts, once it has ended; and its Content-Type */
+	const char *type;
 	const struct weir__http_date *date;
 	char headers[WEIR__REPLY_HEADERS_SIZE];
 };
@@ -46,6 +53,7 @@ static inline void weir__reply_init(struct weir__http_reply *reply, char *bytes,
 	reply->size = size;
 	reply->length = reply->body_length = reply->headers_length = 0;
 	reply->is_full = reply->is_without_body = reply->says_close = reply->says_keep_alive = false;
+	reply->form = WEIR__REPLY_BYTES;
 	reply->date = date;
 }
 

@@ -124,7 +124,7 @@ struct weir__recording_decision {
 	bool is_closed;     /* denied, because the store failed and the limit says `closed` */
 	bool is_partial;    /* a claim of the request has a key that is not sampled */
 	bool is_changing;   /* a limit was changed during the decision */
-	bool is_shadow;     /* limits in shadow: the client's verdict is another one */
+	bool is_shadow;     /* limits in shadow: the client got a different verdict */
 	bool is_denied;     /* UNMATCHED */
 	weir_ns at;         /* now, as the store was told */
 	weir_ns max_delay;  /* DEPART */

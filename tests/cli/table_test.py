@@ -444,7 +444,7 @@ def wait_until_used(table, more_than):
         limit = read("info", table.name)["limits"][0]
         if limit["allowed"] + limit["denied"] > more_than:
             return limit["allowed"] + limit["denied"]
-    raise AssertionError("nobody uses it")
+    raise AssertionError("no process uses it")
 
 
 def tables_in_use():
@@ -568,7 +568,7 @@ def files_are_tables():
             table.take(b"alice", 20)
             table.process.kill()
             table.process.wait()
-            assert read("get", path, "per user", "alice")["remaining"] == 0, "nobody else uses it"
+            assert read("get", path, "per user", "alice")["remaining"] == 0, "another process used it"
             whole = table.bytes()
             whole[-4096:] = bytes(4096)
             table.write(whole)

@@ -242,7 +242,7 @@ def shape(line):
 
 def limits_under_load():
     with serving() as one, terminal(one.address) as top:
-        top.until(*NAMES, "ip=203.0.113.", "denied most, in", "allowed ", "/s, rejected ", "RESP ", "/s on", "policy of 4 limits", LAST)
+        top.until(*NAMES, "ip=203.0.113.", "denied most, in", "allowed ", "/s, denied ", "RESP ", "/s on", "policy of 4 limits", LAST)
         until(lambda: any(float(row[3]) > 1 and row[0] == "everyone" for row in top.rows()), top.screen)
         top.press("G")
         top.until("> per-client|", "per-client|plan=gold: top keys")
@@ -302,14 +302,14 @@ def sizes():
             top.tmux("resize-window", "-x", str(columns), "-y", str(rows))
             screen = until(lambda: "ip=" in (screen := top.screen()) and "? help" in screen.splitlines()[-1] and screen, top.screen)
             assert len(screen.splitlines()) == rows and all(len(line) <= columns for line in screen.splitlines()), screen
-            assert "REJ%" in screen and "LEFT" in screen and ("ALGORITHM" in screen) == (columns == 200), screen
+            assert "DEN%" in screen and "LEFT" in screen and ("ALGORITHM" in screen) == (columns == 200), screen
             # A limit in shadow is marked. Hidden columns are not used for sorting.
             assert re.search(r"signup-can\S* +shadow", screen), screen
             heads = screen.splitlines()[4].replace("v", "").split()
             assert ("MODE" in heads) == (columns > 60), heads
             assert {top.sort_by_next() for _ in heads} == set(heads)
         top.tmux("resize-window", "-x", "20", "-y", "4")
-        top.until("terminal too small", gone=["ALLOWED/s", "REJ/s"])
+        top.until("terminal too small", gone=["ALLOWED/s", "DEN/s"])
         top.tmux("resize-window", "-x", "100", "-y", "30")
         top.until(*NAMES, "ALGORITHM", gone=["too small"])
         top.press("q")
@@ -324,7 +324,7 @@ def small_sizes():
             lines = top.resize(columns, rows, lambda lines: any("everyone" in line for line in lines) and lines[-1].strip())
             assert all(len(line) <= columns for line in lines) and len(lines) == rows, (columns, rows, lines)
             text, head = "\n".join(lines), next(line for line in lines if "LIMIT" in line)
-            assert "REJ" in head and ("ALLOW" in head) == (columns >= 29), (columns, rows, lines)
+            assert "DEN" in head and ("ALLOW" in head) == (columns >= 29), (columns, rows, lines)
             assert lines[0].startswith("weir top") and ("help" in lines[-1]), (columns, rows, lines)
             if rows >= 12:  # keys appear after a moment
                 top.resize(columns, rows, lambda lines: any(re.search(r"\d~? +ip=\S*|denied most", line) for line in lines))
@@ -354,8 +354,8 @@ def with_observe_off():
     with serving(options=["--observe", "off"]) as one, terminal(one.address) as top:
         top.until("observe is off: allowed ", " by limits", "policy of 4 limits")
         until(lambda: any(row[0] == "per-client" and float(row[3]) > 1 and float(row[4]) > 1 for row in top.rows()), top.screen)
-        told = r"observe is off: allowed [1-9]\S*/s, rejected [1-9]\S*/s, [1-9]\S* % by limits"
-        until(lambda: re.search(told, piped("--at", one.address).stdout), "no rates of rejections by totals")
+        told = r"observe is off: allowed [1-9]\S*/s, denied [1-9]\S*/s, [1-9]\S* % by limits"
+        until(lambda: re.search(told, piped("--at", one.address).stdout), "no rates of denials by totals")
 
 
 def more_limits_than_are_told():
@@ -441,7 +441,7 @@ def few_bytes_and_plain_ones():
     with serving(load=False) as one:
         with pseudo_terminal(one.address, NO_COLOR="1", LANG="C") as top:
             text = top.read_until(lambda text: len(set(re.findall(r"up \d+ s", text))) >= 4)
-            assert text.count("REJ%") == 1 and text.count("signup-canary") == 1, text
+            assert text.count("DEN%") == 1 and text.count("signup-canary") == 1, text
             assert not re.search(r"\033\[\d[\d;]*m", text.replace("\033[0m", "")) and all(byte < 128 for byte in top.bytes), text
         with pseudo_terminal(one.address) as top:
             assert re.search(r"\033\[[127]m", top.read_until(lambda text: "? help" in text))
@@ -449,7 +449,7 @@ def few_bytes_and_plain_ones():
 
 def once():
     with serving() as one:
-        until(lambda: "ip=203.0.113." in piped("--at", one.address).stdout, "nobody is denied")
+        until(lambda: "ip=203.0.113." in piped("--at", one.address).stdout, "no client was denied")
         for arguments, changes in (((), {}), (("--once",), {}), (("--once",), {"LANG": "C"})):
             done = piped("--server", one.address, *arguments, **changes)
             assert done.returncode == 0 and not done.stderr and "\033" not in done.stdout, done

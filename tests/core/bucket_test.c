@@ -120,7 +120,7 @@ static void a_debt_too_large_for_the_new_rate_saturates(void)
 	struct weir_plan slower = plan_of("1/18446744073709551615ns burst 18446744073709551615");
 	struct weir_state state = { 0, UINT64_C(1) << 40 };
 
-	plan.flags |= WEIR_PLAN_DEBT;
+	plan.flags |= WEIR_PLAN_RESERVED;
 	CHECK(slow.flags & WEIR_PLAN_SLIM);
 	weir_step_convert(&plan, &slow, &state, 0);
 	CHECK_EQ(state.hi, (UINT64_C(1) << 48) - 1);

@@ -77,7 +77,7 @@ static void debt_too_large_for_the_state_saturates(void)
 	struct weir_plan wide = plan_of("1/s refill interval burst 18446744073709551615");
 	struct weir_state state = { S(1), UINT64_MAX };
 
-	plan.flags |= WEIR_PLAN_DEBT;
+	plan.flags |= WEIR_PLAN_RESERVED;
 	weir_step_convert(&plan, &slim, &state, S(1));
 	CHECK_EQ(state.hi, (UINT64_C(1) << 48) - 1);
 	state.hi = UINT64_MAX;

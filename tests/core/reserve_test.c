@@ -54,7 +54,7 @@ static void cancelling_after_the_rate_has_changed(void)
 
 	weir__reserve_take(&plan, &state, S(1), 1, UINT64_MAX, &first);
 	weir__reserve_take(&plan, &state, S(1), 1, UINT64_MAX, &second);
-	plan.flags |= WEIR_PLAN_DEBT;
+	plan.flags |= WEIR_PLAN_RESERVED;
 	change(&plan, &state, S(1), "3/s burst 1");
 	CHECK_EQ(weir__reserve_cancel(&plan, &state, S(1), &second), 0); /* 0.3: the newest acts 0.7 tokens later */
 	CHECK_EQ(weir_step_peek(&plan, &state, S(1), 1).retry_after, NS(566666667)); /* 1.7 tokens are owed */
@@ -95,7 +95,7 @@ static void more_than_the_state_can_hold_is_never(void)
 		struct weir_verdict v;
 		int tries = 0;
 
-		plan.flags |= WEIR_PLAN_DEBT;
+		plan.flags |= WEIR_PLAN_RESERVED;
 		do {
 			before = state;
 			v = weir__reserve_take(&plan, &state, S(1), plan.most, UINT64_MAX, &reservation);
@@ -114,7 +114,7 @@ static void debt_explains_only_what_was_reserved(void)
 	struct weir__debt debt = { 0, 0 };
 
 	CHECK(!weir__reserve_explains(&plan, &state, &debt, S(1000)));
-	plan.flags |= WEIR_PLAN_DEBT;
+	plan.flags |= WEIR_PLAN_RESERVED;
 	for (int i = 0; i < 100; i++)
 		weir__reserve_take(&plan, &state, S(1000), 1, UINT64_MAX, &reservation);
 	debt = weir__reserve_debt(&plan, &state, &debt, S(1000));

@@ -274,7 +274,7 @@ static void what_has_come_back_in_part_is_given_back_in_part(void)
 		uint64_t actual, refunded, left;
 	} rows[] = {
 		{ "half of it", "10/10s", 0, 10, 5, S(5), 0, 5, 5 },
-		{ "half of it, and nobody came", "10/10s", 0, 10, 0, S(5), 0, 5, 10 },
+		{ "half of it, without other requests", "10/10s", 0, 10, 0, S(5), 0, 5, 10 },
 		{ "a part of a token counts as one", "10/10s", 0, 10, 4, S(4) + S(1) / 2, 0, 6, 6 },
 		{ "some of it was used", "10/10s", 0, 10, 5, S(5), 8, 2, 2 },
 		{ "what came back may be of any", "10/10s", 5, 5, 5, S(5), 0, 0, 0 },

@@ -115,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	is_read = weir__address_read(text, &address);
 	if (strlen(copy) == text.n && strpbrk(copy, "[]%") == NULL) {
 		require(is_read == read_plainly(copy, &plain), "libc reads it otherwise");
-		require(!is_read || is_same(&address, &plain), "libc reads another one");
+		require(!is_read || is_same(&address, &plain), "libc reads a different address");
 	}
 	if (is_read)
 		check_address(&address, data[0]);

@@ -213,9 +213,9 @@ static void judge_throttle(const struct asked *one, const struct weir__resp_toke
 	if (allowed)
 		owed += price;
 	require(tokens[3].number == (owed > room ? 0 : (int64_t)((room - owed) / one->each)), "something else is left");
-	require(tokens[is_cell ? 5 : 4].number == seconds_of(one->form, owed), "whole at another time");
+	require(tokens[is_cell ? 5 : 4].number == seconds_of(one->form, owed), "full at another time");
 	if (allowed || (is_cell && one->cost > one->limit))
-		require(tokens[is_cell ? 4 : 5].number == (is_cell ? -1 : 0), "to retry helps nobody");
+		require(tokens[is_cell ? 4 : 5].number == (is_cell ? -1 : 0), "a time to retry where no wait helps");
 	else
 		require(tokens[is_cell ? 4 : 5].number == seconds_of(one->form, owed + price - room),
 			"to be retried at another time");
@@ -245,7 +245,7 @@ static void judge(const struct weir__resp_token *tokens)
 {
 	const struct asked *const one = &asked[n_answered];
 
-	require(n_answered < n_asked, "an answer that nobody asked for");
+	require(n_answered < n_asked, "a reply without a command");
 	if (one->owner && tokens[0].type == WEIR__RESP_SIMPLE) { /* queued by MULTI: decided at EXEC or never */
 		one->owner->is_lost = true;
 		n_answered++;

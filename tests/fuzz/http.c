@@ -146,7 +146,7 @@ static void judge(const struct weir__http_reply *reply, size_t most, bool is_our
 	problem = header_of(head, "\r\nWeir-Problem: ");
 	require(type && length && header_of(head, "Date: "), "a header is missing");
 	if (reply->is_without_body) {
-		require(reply->length == head_length, "a body that nobody asked for");
+		require(reply->length == head_length, "a body in the response to HEAD");
 		return;
 	}
 	require(strtoull(length, NULL, 10) == reply->length - head_length, "a body of another length");
@@ -155,16 +155,16 @@ static void judge(const struct weir__http_reply *reply, size_t most, bool is_our
 	if (strncmp(type, "text/", 5) == 0 || strncmp(type, "application/openmetrics-text", 28) == 0)
 		return;
 	body = json_loadb(end + 4, reply->length - head_length, JSON_REJECT_DUPLICATES, NULL);
-	require(body != NULL, "a body that is no JSON");
+	require(body != NULL, "a body that is not JSON");
 	if (problem) { /* a denial for nginx, which turns it into a 429 */
 		require(status == 403 && strncmp(problem, end + 4, reply->length - head_length - 1) == 0,
-			"a problem that is another one in the header");
+			"the header has a different problem");
 		status = 429;
 	}
 	require(status < 400 || !is_ours ||
 			(strncmp(type, WEIR__TYPE_PROBLEM, sizeof(WEIR__TYPE_PROBLEM) - 1) == 0 &&
 			 json_integer_value(json_object_get(body, "status")) == status),
-		"an error that is no problem");
+		"an error without a problem document");
 	require(status != 500 || !is_ours, "an answer that did not fit");
 	if (status == 429 && is_ours)
 		judge_denied(head, body);

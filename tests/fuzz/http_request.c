@@ -55,7 +55,7 @@ static void check_first(const uint8_t *data, size_t size)
 		require(is_within(request.path, bytes, size) && is_within(request.query, bytes, size) &&
 				is_within(request.body, bytes, size),
 			"a part is not where the request is");
-		require(weir__http_find(&request, "host", &value) || reader.parser.http_minor == 0, "there is no host");
+		require(weir__http_find(&request, "host", &value) || reader.parser.http_minor == 0, "no Host header");
 		length = rewrite(&request, written, sizeof(written));
 		weir__http_init(&second);
 		if (reader.n < WEIR__HTTP_HEADERS_MAX && length <= WEIR__HTTP_HEAD_MAX) {

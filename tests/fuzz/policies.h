@@ -31,7 +31,7 @@ static inline void check_fault(void *lines, const char *line)
 
 static inline void check_line(void *lines, const char *line)
 {
-	require(line[0] != '\0' && is_printable(line), "an explanation that is no line");
+	require(line[0] != '\0' && is_printable(line), "an explanation that is not one printable line");
 	++*(unsigned *)lines;
 }
 

@@ -14,7 +14,8 @@ static struct weir__redis_request requests[] = {
 	{ WEIR__REDIS_TAKE, &claims[0], 1 },   { WEIR__REDIS_TAKE, &claims[1], 1 },
 	{ WEIR__REDIS_UP_TO, &claims[2], 1 },  { WEIR__REDIS_RESET, &claims[3], 1 },
 	{ WEIR__REDIS_TAKE, claims, 5 },       { WEIR__REDIS_PEEK, &claims[1], 1 },
-	{ WEIR__REDIS_REFUND, &claims[0], 1 },
+	{ WEIR__REDIS_REFUND, &claims[0], 1 }, { WEIR__REDIS_GRANT, &claims[2], 1 },
+	{ WEIR__REDIS_RETURN, &claims[2], 1 }, { WEIR__REDIS_PUSH, &claims[2], 1 },
 };
 
 enum { REQUESTS = sizeof(requests) / sizeof(requests[0]) };
@@ -34,7 +35,9 @@ static void prepare(void)
 				weir_plan_compile(&limit, &plan, NULL) == WEIR_OK &&
 				weir__redis_plan_init(&plans[i], &plan, NULL) == WEIR_OK,
 			"a limit cannot be");
-		claims[i] = (struct weir__redis_claim){ .plan = &plans[i], .key = { keys[i], 1 }, .cost = i * i };
+		claims[i] = (struct weir__redis_claim){
+			.plan = &plans[i], .key = { keys[i], 1 }, .cost = i * i, .lease_duration = 1
+		};
 	}
 	claims[CLAIMS] = claims[1]; /* the same claim twice: one claim with both costs */
 }
@@ -51,7 +54,12 @@ static void check_verdict(const struct weir_verdict *verdict, enum weir__redis_o
 	require(verdict->allowed || (verdict->granted == 0 && verdict->delay == 0), "denied, and yet granted");
 	require(verdict->granted <= claim->cost * n && (!is_reset || verdict->granted == 0),
 		"granted more than was asked for");
-	require(verdict->delay == 0 || claim->plan->plan.flags & WEIR_PLAN_SHAPE, "a delay where nothing shapes");
+	if (operation == WEIR__REDIS_GRANT)
+		require(verdict->allowed == (verdict->delay > 0) && verdict->allowed == (verdict->granted > 0),
+			"units without an end, or an end without units");
+	else
+		require(verdict->delay == 0 || claim->plan->plan.flags & WEIR_PLAN_SHAPE,
+			"a delay where nothing shapes");
 }
 
 static void answer(const struct weir__redis_call *call, const struct weir__resp_token *tokens, uint32_t n)

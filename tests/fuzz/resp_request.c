@@ -29,7 +29,7 @@ static size_t rewrite(struct weir__resp_request *request, const uint8_t *data, s
 	weir__resp_request_init(request);
 	while (weir__resp_request_read(request, bytes + at, size - at, &used) == WEIR__RESP_COMPLETE) {
 		require(used > 0 && used <= size - at, "what is used is not there");
-		require(request->n > 0 && request->n <= request->arguments_max, "so many arguments cannot be");
+		require(request->n > 0 && request->n <= request->arguments_max, "too many arguments");
 		weir__resp_write_array(&writer, request->n);
 		for (uint32_t i = 0; i < request->n; i++) {
 			const struct weir__resp_slice argument = request->arguments[i];

@@ -32,7 +32,7 @@ static void check_line(const uint8_t *data, size_t size, bool is_json)
 
 	if (nowhere == NULL)
 		nowhere = fopen("/dev/null", "w");
-	require(nowhere != NULL, "there is no /dev/null");
+	require(nowhere != NULL, "/dev/null cannot be opened");
 	weir__log_begin(&line, is_json, WEIR__LOG_INFO, "rejected");
 	weir__log_text(&line, "key", data, size);
 	weir__log_text(&line, "path", data, size);
@@ -45,7 +45,7 @@ static void check_line(const uint8_t *data, size_t size, bool is_json)
 	if (!is_json)
 		return;
 	json = json_loadb(printed, length, JSON_ALLOW_NUL, NULL);
-	require(json != NULL, "it is no JSON");
+	require(json != NULL, "the line is not JSON");
 	json_decref(json);
 }
 

@@ -12,7 +12,7 @@ that, so pages can show fixed ports and run in parallel. What a page started is 
 ```console blocks: the page's shell runs each line `$ COMMAND`, which must print exactly the lines that follow it,
 standard error included. A line `...` stands for any lines, and `...` within a line for any characters. A command
 continues in lines that begin with `> `, and after a backslash at the end of a line. A command that ends in `# not run`
-is not run.
+is not run. curl needs -s where it does not write to the terminal: it would print a progress meter there.
 
 ```console blocks after a line <!-- terminal: NAME --> are another terminal. Its last command keeps running, and the
 page continues as soon as that has printed the lines shown. The next block of the same NAME, and a comment <!-- stop:
@@ -57,6 +57,7 @@ NOT_RUN = "# not run"
 SHARED, SHARED_HERE = "guide-shop", f"guide-shop-{os.getpid()}"  # shared memory is not part of the network namespace
 MARK = re.compile(r"<!--\s*(compile|run|output|file|save|terminal|stop):\s*(\S+)\s*-->\s*$")
 NEEDS = re.compile(r"<!--\s*needs:\s*(.+?)\s*-->\s*$")
+METER = re.compile(r"\bcurl\b(?!.*?\s-\w*s)[^|;]*(\s-o\s|\|)")  # a page may have silenced curl for itself, not for its reader
 FENCE = re.compile(r"\s*(`{3,}|~{3,})\s*(\w*)")
 
 
@@ -259,6 +260,8 @@ def run_console(block, shell):
         shell.interrupt(terminal)
     for number, (offset, command, wanted) in enumerate(commands, 1):
         where = block.at(offset)
+        if METER.search(command):
+            faults.append(f"{where}: curl prints a progress meter here: add -s")
         if terminal and number == len(commands):
             faults += shell.start(terminal, command, wanted, where)
         else:
@@ -301,7 +304,7 @@ def run_python(block, outputs, environment):
 def compare_file(block):
     path = ROOT / block.mark[1]
     if not path.is_file():
-        return [f"{block.at()}: there is no {block.mark[1]}"]
+        return [f"{block.at()}: {block.mark[1]} not found"]
     if path.read_text(encoding="utf-8").splitlines() != block.lines:
         return [f"{block.at()}: {block.mark[1]} is not what this shows"]
     return []

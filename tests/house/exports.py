@@ -53,7 +53,7 @@ def main(libraries, root):
     faults, found = [], set()
     for library, name, version in [(library, *symbol) for library in libraries for symbol in exported(library)]:
         if name in found:
-            faults.append(f"{library}: exports {name}, as another one does")
+            faults.append(f"{library}: exports {name}, which another library exports, too")
         if version == PRIVATE:
             if not name.startswith("weir__") or name not in private:
                 faults.append(f"{library}: exports {name} as private, which no other library needs")

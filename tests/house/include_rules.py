@@ -30,6 +30,7 @@ FOLDERS = {
                "the process: workers, connections, listeners, settings, users, loading of policies"),
     "server/resp": ("core os wire policy store store/table guard observe engine server", False, "commands of RESP"),
     "server/http": ("core os wire policy policy/source store store/table guard observe engine server", False, "routes of HTTP"),
+    "server/h2": ("core wire guard observe server server/http", False, "HTTP/2 and gRPC"),
     "replay": ("core os wire policy store store/table guard", False, "logs of requests, and deciding them again"),
     "cli": ("core os wire policy store store/table guard observe engine server server/resp replay", True,
             "one file a subcommand of `weir`"),
@@ -132,7 +133,7 @@ def table_is_current(root):
     text = (root / "ARCHITECTURE.md").read_text(encoding="utf-8")
     missing = [folder for folder, (may, _, what) in FOLDERS.items()
                if f"| `src/{folder}` | {', '.join(may.split()) or 'nothing'} | {what} |" not in text]
-    return [f"ARCHITECTURE.md: the row of src/{folder} is not that of FOLDERS: include_rules.py --table prints it"
+    return [f"ARCHITECTURE.md: the row of src/{folder} differs from FOLDERS: include_rules.py --table prints it"
             for folder in missing]
 
 

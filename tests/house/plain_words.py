@@ -3,15 +3,15 @@
 
     plain_words.py [ROOT]
 
-"whoever", "nobody", "that of", "is no", "so many" and "so long" hide who does what. MOST is the current number: a
+"whoever", "nobody", "that of", "is no", "so many", "so long" and "another one" hide who does what. MOST is the current number: a
 change that adds one fails, and a change that removes one must lower MOST."""
 
 import re
 import sys
 from pathlib import Path
 
-MOST = 19
-HABITS = re.compile(r"\b(whoever|nobody|that\s+of|is\s+no|so\s+many|so\s+long)\b", re.IGNORECASE)
+MOST = 3
+HABITS = re.compile(r"\b(whoever|nobody|that\s+of|is\s+no|so\s+many|so\s+long|another\s+one)\b", re.IGNORECASE)
 ENDINGS = {".c", ".h", ".lua", ".md", ".js", ".html", ".css", ".json", ".py"}
 
 

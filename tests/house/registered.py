@@ -22,7 +22,7 @@ def resolve(name):
 
 def main(listed):
     known = {name: resolve(name) for name in listed}
-    faults = [f"{name}: listed, but there is no such file" for name, file in known.items() if file is None]
+    faults = [f"{name}: listed, but the file does not exist" for name, file in known.items() if file is None]
     found = sorted((ROOT / "tests").rglob("*_test.c"))
     for file in found:
         if file.resolve() not in known.values():

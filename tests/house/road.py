@@ -30,7 +30,7 @@ def main(root):
         files.add(row[1])
         source = root / row[1]
         if not source.is_file():
-            faults.append(f"{page.relative_to(root)}:{number}: there is no {row[1]}")
+            faults.append(f"{page.relative_to(root)}:{number}: {row[1]} not found")
             continue
         text = source.read_text(encoding="utf-8")
         for function in re.findall(r"`(\w+)`", row[2]):

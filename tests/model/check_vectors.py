@@ -3,7 +3,7 @@
     check_vectors.py FILE...        - is standard input
 
 Prints each row that differs as file:line, ends with the number of vectors that passed and failed, and exits 1 if one
-failed. The grammar is that of tests/vectors/README.md."""
+failed. tests/vectors/README.md has the grammar."""
 
 import sys
 

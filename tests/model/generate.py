@@ -454,7 +454,7 @@ def check_never_over(limit, charges, now):
     most = room_after([(charge.at, charge.cost - ceil(charge.given), charge.began) for charge in charges], limit, now)
     parts = sum(charge.given != ceil(charge.given) for charge in charges)  # each is less than one unit
     if not most - parts <= limit.room(now) <= most:
-        raise AssertionError(f'the room at {now} is not that of the charges without what was given back')
+        raise AssertionError(f'at {now} the room differs from the charges minus the refunds')
     room_after([(charge.at, charge.actual, charge.began) for charge in charges], limit, now)
 
 

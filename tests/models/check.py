@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks the models of the table with spin: searches every reachable state, and must find known faults.
+"""Checks the models of the table, and of leases and pushes, with spin: searches every reachable state, and must find known faults.
 
     check.py MODEL small|full DIRECTORY [WORD...]
 
-MODEL is table_slots, table_joint, table_fold or table_read; their file heads say what they check. `small` takes seconds
+MODEL is table_slots, table_joint, table_fold, table_read, leases or pushes; their file heads say what they check. `small` takes seconds
 and `full` minutes. With WORDs, only runs with one of them in their name are made. All files are written to DIRECTORY.
 Prints TAP.
 
@@ -36,7 +36,7 @@ HOLDS = {
     "table_slots": [
         Run("small", "2 processes, 2 keys, a crash", "-DPROCESSES=2 -DCRASHES=1"),
         Run("small", "1 key, each load a step, ends alone in 12 steps", "-DPROCESSES=2 -DKEYS=1 -DAPART -DBOUND=12"),
-        Run("small", "nobody notices a reclaim in time", "-DPROCESSES=2 -DREMEMBER -DPROMPT"),
+        Run("small", "no process notices a reclaim in time", "-DPROCESSES=2 -DREMEMBER -DPROMPT"),
         Run("full", "3 processes, 2 keys, a crash", "-DCRASHES=1 -DLAST=4", 10_000_000),
         Run("full", "3 processes, 1 key, 3 slots", "-DKEYS=1 -DSLOTS=3 -DCRASHES=1", 10_000_000),
         Run("full", "3 processes, 1 key, each load a step", "-DKEYS=1 -DAPART", 10_000_000),
@@ -44,7 +44,7 @@ HOLDS = {
         Run("full", "2 keys, each load a step, ends alone in 12 steps", "-DPROCESSES=2 -DAPART -DBOUND=12"),
         Run("full", "3 slots, each load a step, ends alone in 16 steps",
             "-DPROCESSES=2 -DKEYS=1 -DSLOTS=3 -DAPART -DBOUND=16"),
-        Run("full", "3 processes, nobody notices a reclaim in time", "-DREMEMBER -DPROMPT", 10_000_000),
+        Run("full", "3 processes, no process notices a reclaim in time", "-DREMEMBER -DPROMPT", 10_000_000),
     ],
     "table_joint": [
         Run("both", "windows, counted exactly", "-DREQUESTS=2"),
@@ -67,6 +67,18 @@ HOLDS = {
         Run("both", "1 reader, 1 writer, several rounds", "-DWRITES=14"),
         Run("full", "1 reader, 2 writers", "-DWRITERS=2 -DWRITES=6"),
         Run("full", "1 reader that reads twice", "-DWRITES=14 -DREADS=2"),
+    ],
+    "leases": [
+        Run("small", "2 servers, 3 units, 2 crashes", ""),
+        Run("full", "2 servers, 4 units, leases of 3 ticks, 2 crashes", "-DBURST=4 -DDURATION=3", 10_000_000),
+        Run("full", "3 servers, 3 units, 1 crash", "-DSERVERS=3 -DCRASHES=1", 10_000_000),
+    ],
+    "pushes": [
+        Run("both", "bucket, 2 servers, 2 ahead", "-DCRASHES=0 -DBURST=2"),
+        Run("both", "bucket, 2 servers, a crash", "-DAHEAD=1 -DBURST=2"),
+        Run("both", "window, 2 servers, a crash", "-DWINDOW"),
+        Run("full", "bucket, 3 servers", "-DSERVERS=3 -DAHEAD=1 -DBURST=2 -DCRASHES=0", 10_000_000),
+        Run("full", "window, 3 servers", "-DSERVERS=3 -DAHEAD=1 -DBURST=2 -DCRASHES=0 -DWINDOW", 10_000_000),
     ],
 }
 
@@ -111,6 +123,22 @@ FAILS = {
         Run("both", "do not read the oldest event twice", "-DNO_SECOND_LOOK"),
         Run("both", "do not read the oldest event last", "-DNO_LAST_LOOK -DWRITES=14"),
         Run("both", "accept cells out of order", "-DNO_ORDER"),
+    ],
+    "leases": [
+        Run("both", "a grant is charged, and refills while it is lent", "-DDEBIT_ONLY"),
+        Run("both", "units of a lease that ends are not charged", "-DDROP_AT_END"),
+        Run("both", "the server counts from the reply", "-DLATE_START"),
+        Run("both", "the store counts less than the server", "-DSHORT_STORE -DDURATION=3"),
+        Run("both", "a return counts after the lease", "-DLATE_RETURN"),
+        Run("both", "a return is sent twice", "-DREPEAT_RETURN"),
+        Run("both", "what is returned is still spent", "-DKEEP_SPENDING"),
+    ],
+    "pushes": [
+        Run("both", "bucket, the bound is reached", "-DCRASHES=0 -DBURST=2 -DSMALLER"),
+        Run("both", "window, the bound is reached", "-DCRASHES=0 -DWINDOW -DSMALLER"),
+        Run("both", "a push charges only what is left", "-DCRASHES=0 -DNO_DEBT"),
+        Run("both", "units wait no longer when they are sent", "-DCRASHES=0 -DSENT_IS_DONE"),
+        Run("both", "the mirror forgets what was admitted since", "-DCRASHES=0 -DWINDOW -DOLD_MIRROR"),
     ],
 }
 
@@ -166,7 +194,7 @@ def main(name, size, directory, words):
               if run.sizes in ("both", size) and (not words or any(word in run.name for word in words))]
     print(f"1..{len(chosen)}", flush=True)
     if shutil.which("spin") is None:
-        print("Bail out! there is no spin; ./dev test and ./dev verify install it")
+        print("Bail out! spin not found; ./dev test and ./dev verify install it")
         return 1
     failed = 0
     for number, (run, must_hold) in enumerate(chosen, 1):

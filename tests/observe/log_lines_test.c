@@ -43,7 +43,7 @@ static void text_is_escaped(void)
 		{ "a control character of two bytes", BYTES("\xc2\x9b"), "\"\\xc2\\x9b\"", "\\u009b" },
 		{ "what turns the order of letters", BYTES("\xe2\x80\xae"), "\"\\xe2\\x80\\xae\"", "\\u202e" },
 		{ "four bytes", BYTES("\xf0\x9f\x98\x80"), "\"\xf0\x9f\x98\x80\"", "\xf0\x9f\x98\x80" },
-		{ "what is no UTF-8", BYTES("a\xff\xc3"), "\"a\\xff\\xc3\"", "a\\\\xff\\\\xc3" },
+		{ "bytes that are not UTF-8", BYTES("a\xff\xc3"), "\"a\\xff\\xc3\"", "a\\\\xff\\\\xc3" },
 		{ "an overlong form", BYTES("\xc0\xaf"), "\"\\xc0\\xaf\"", "\\\\xc0\\\\xaf" },
 	};
 	char expected[256];
@@ -51,14 +51,14 @@ static void text_is_escaped(void)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct weir__log_line line;
 
-		weir__log_begin(&line, false, WEIR__LOG_INFO, "rejected");
+		weir__log_begin(&line, false, WEIR__LOG_INFO, "denied");
 		weir__log_text(&line, "key", rows[i].bytes, rows[i].n);
 		(void)snprintf(expected, sizeof(expected), " key=%s\n", rows[i].text);
 		CHECK_TEXT(said(&line), expected);
-		weir__log_begin(&line, true, WEIR__LOG_INFO, "rejected");
+		weir__log_begin(&line, true, WEIR__LOG_INFO, "denied");
 		weir__log_text(&line, "key", rows[i].bytes, rows[i].n);
 		(void)snprintf(expected, sizeof(expected),
-			       "\",\"level\":\"info\",\"event\":\"rejected\",\"key\":\"%s\"}\n", rows[i].json);
+			       "\",\"level\":\"info\",\"event\":\"denied\",\"key\":\"%s\"}\n", rows[i].json);
 		CHECK_TEXT(said(&line), expected);
 		if (check_failed)
 			printf("# that was: %s\n", rows[i].what);
@@ -94,7 +94,7 @@ static void a_long_line_is_cut(void)
 				const char *end;
 
 				memset(bytes, fill[kind], n);
-				weir__log_begin(&line, is_json, WEIR__LOG_INFO, "rejected");
+				weir__log_begin(&line, is_json, WEIR__LOG_INFO, "denied");
 				weir__log_text(&line, "key", bytes, n);
 				weir__log_text(&line, "path", bytes, n);
 				weir__log_number(&line, "n", 1);
@@ -188,7 +188,7 @@ static void the_end_does_not_wait_for_ever(void)
 	log = weir__log_new(ends[1], true);
 	CHECK(log != NULL);
 	while (weir__log_left_out(log) == 0)
-		weir__log_say(log, WEIR__LOG_INFO, "nobody reads this");
+		weir__log_say(log, WEIR__LOG_INFO, "this is not read");
 	weir__log_free(log);
 	close(ends[0]);
 	close(ends[1]);

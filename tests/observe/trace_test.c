@@ -18,7 +18,7 @@ static void traceparents(void)
 	} rows[] = {
 		{ "sampled", "00-" TRACE "-" SPAN "-01", true, true },
 		{ "not sampled", "00-" TRACE "-" SPAN "-00", true, false },
-		{ "flags that nobody knows", "00-" TRACE "-" SPAN "-fe", true, false },
+		{ "unknown flags", "00-" TRACE "-" SPAN "-fe", true, false },
 		{ "and the one that is known", "00-" TRACE "-" SPAN "-ff", true, true },
 		{ "a later version", "01-" TRACE "-" SPAN "-01", true, true },
 		{ "a later version with more", "cc-" TRACE "-" SPAN "-01-what-the-future-has", true, true },
@@ -27,7 +27,7 @@ static void traceparents(void)
 		{ "version 00 with more", "00-" TRACE "-" SPAN "-01-what", false, false },
 		{ "version 00 with a hyphen more", "00-" TRACE "-" SPAN "-01-", false, false },
 		{ "version ff", "ff-" TRACE "-" SPAN "-01", false, false },
-		{ "a version that is no number", "0x-" TRACE "-" SPAN "-01", false, false },
+		{ "a version that is not a number", "0x-" TRACE "-" SPAN "-01", false, false },
 		{ "capitals in the trace", "00-0AF7651916CD43DD8448EB211C80319C-" SPAN "-01", false, false },
 		{ "capitals in the span", "00-" TRACE "-B7AD6B7169203331-01", false, false },
 		{ "capitals in the flags", "00-" TRACE "-" SPAN "-0A", false, false },

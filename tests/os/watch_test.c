@@ -114,7 +114,7 @@ static const struct {
 	void (*change)(void);
 } changes[] = {
 	{ "truncated and written", change_by_writing },
-	{ "another one renamed to it", change_by_renaming },
+	{ "a different file renamed to it", change_by_renaming },
 	{ "renamed to a backup, then written", change_by_a_backup },
 	{ "removed and made anew", change_by_removing },
 	{ "appended to", change_by_appending },

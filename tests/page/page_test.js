@@ -265,7 +265,7 @@ async function aKeyIsExplainedWithoutItsRequests() {
 async function aChangedLimitSaysWhoChangedIt() {
 	await withServer(POLICY, "", server => withPage(server, {}, async page => {
 		await row(page, "per-client").getByRole("button").click();
-		await page.locator("#detail-text").getByText("a key is ip").waitFor();
+		await page.locator("#detail-text").getByText("key: ip").waitFor();
 		assert.doesNotMatch(await page.locator("#detail-text").textContent(), /changed/);
 		await server.json("/v1/limits/per-client", { method: "PUT", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ limit: "7/hour" }) });
 		await page.locator("#detail-text").getByText(/^7\/hour · .* · changed by 127\.0\.0\.1 at \d+ \w+ 20\d\d, \d\d:\d\d:\d\d$/).waitFor();
@@ -633,7 +633,7 @@ async function shadowsLookDifferent() {
 			assert.doesNotMatch(await cell("real").innerText(), /would/);
 			await row(page, "canary").getByRole("button").click();
 			await page.locator("#legend").getByText("would be denied").waitFor();
-			await page.locator("#detail-facts").getByText("would be denied in all").waitFor();
+			await page.locator("#detail-facts").getByText("would be denied in total").waitFor();
 			await page.getByText("Top keys by denials in shadow").waitFor();
 			const swatch = () => page.locator("#legend .rejected i").evaluate(element => getComputedStyle(element).backgroundImage);
 			assert.match(await swatch(), /gradient/);
@@ -749,7 +749,7 @@ const TESTS = [
 	["keys of inline limits are explained", keysOfRequestsLimitsAreExplained],
 	["requests are told as wholes", requestsAreToldAsWholes],
 	["requests that match no limit are shown", requestsThatMatchNoLimitAreShown],
-	["what is no longer wrong is not red", whatIsNoLongerWrongIsNotRed],
+	["what was mended is not red", whatIsNoLongerWrongIsNotRed],
 	["limits that are left out are found", limitsThatAreLeftOutAreFound],
 	["a token is asked for", aTokenIsAskedFor],
 	["a restart is survived", aRestartIsSurvived],

@@ -50,8 +50,8 @@ function requestAt(seconds) {
 async function load(server, pictures) {
 	for (const begin = Date.now(); !pictures.areTaken; await sleep(BEAT_MS)) {
 		const now = (Date.now() - begin) / 1000;
-		const body = JSON.stringify(Array.from({ length: Math.round(20 * tide(now)) }, () => ({ attributes: requestAt(now) })));
-		await server.request("/v1/check", { method: "POST", headers: { "Content-Type": "application/json" }, body });
+		await Promise.all(Array.from({ length: Math.round(20 * tide(now)) }, () => server.request("/v1/check", {
+			method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ attributes: requestAt(now) }) })));
 	}
 }
 

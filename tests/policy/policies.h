@@ -147,6 +147,21 @@ static inline const char *explained(const struct weir_policy *policy, const char
 	return reported;
 }
 
+/* The explanation of the limit that applies. */
+static inline const char *explanation_of(const struct weir_policy *policy, const char *const *words)
+{
+	char *at;
+
+	(void)explained(policy, words);
+	at = strstr(reported, ": applies");
+	if (at == NULL)
+		return "nothing applies";
+	at[strcspn(at, "\n") + 1] = '\0';
+	while (at > reported && at[-1] != '\n')
+		at--;
+	return at;
+}
+
 static inline void write_file(const char *folder, const char *name, const char *text)
 {
 	char path[256];

@@ -1,21 +1,6 @@
 /* read_failure_test.c: a policy's settings for store failures. */
 #include "policies.h"
 
-/* The explanation of the limit that applies. */
-static const char *explanation_of(const struct weir_policy *policy, const char *const *words)
-{
-	char *at;
-
-	(void)explained(policy, words);
-	at = strstr(reported, ": applies");
-	if (at == NULL)
-		return "nothing applies";
-	at[strcspn(at, "\n") + 1] = '\0';
-	while (at > reported && at[-1] != '\n')
-		at--;
-	return at;
-}
-
 static void stores_that_fail(void)
 {
 	struct weir_policy *const policy = policy_of(

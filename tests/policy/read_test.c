@@ -29,7 +29,7 @@ static void mistakes_are_all_told(void)
 	CHECK_TEXT(
 		reported,
 		"p.yaml:18:1: unknown key 'speed' in a policy; use limits, attributes, unmatched\n"
-		"p.yaml:4:5: unknown key 'rate' in a limit; use name, limit, key, match, cost, mode, overrides, overrides_from, store, on_store_failure, store_budget, wait\n"
+		"p.yaml:4:5: unknown key 'rate' in a limit; use name, limit, key, match, cost, mode, overrides, overrides_from, store, on_store_failure, store_budget, consistency, wait\n"
 		"p.yaml:2:11: invalid name 'a b'; use 1 to 40 letters, digits and -_./:\n"
 		"p.yaml:3:16: limit '100/fortnight': at 4: \"fortnight\": unknown period; use ns, us, ms, s, min, hour, day or week, as in 10/30s\n"
 		"p.yaml:7:11: unknown mode 'on'; use enforce, shadow or off\n"
@@ -156,7 +156,7 @@ static void what_is_unmatched(void)
 		{ "unmatched: [deny]\n", "p.yaml:1:12: found a list; unmatched must be a string\n" },
 		{ "limits: [{name: a, limit: 1/s, unmatched: deny}]\n",
 		  "p.yaml:1:32: unknown key 'unmatched' in a limit; use name, limit, key, match, cost, mode, overrides, "
-		  "overrides_from, store, on_store_failure, store_budget, wait\n" },
+		  "overrides_from, store, on_store_failure, store_budget, consistency, wait\n" },
 	};
 	struct weir_policy *policy = policy_of("unmatched: deny\nlimits: []\n");
 

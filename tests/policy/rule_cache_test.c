@@ -124,7 +124,7 @@ static void limits_apply_as_without_cards(void)
 	weir_policy_free(carded);
 }
 
-/* So many that the cache is made by default. */
+/* Enough that the cache is made by default. */
 static void very_many_limits_are_told_apart(void)
 {
 	enum { LIMITS = 6000 };

@@ -23,6 +23,7 @@ import yaml
 # A schema sees one value at a time. It knows nothing of types of attributes, other values, files or sums.
 BEYOND_A_SCHEMA = [
     "wait needs a limit that delays",
+    "consistency: lease needs Redis",
     r"duplicate name '",
     r"duplicate attribute in this key",
     r"this override can never match",
@@ -80,6 +81,8 @@ VALID = [
     of(limit(on_store_failure={"local": "200/s burst 400"}, store_budget="5ms")), of(limit(store_budget="10s")),
     of(limit(store="table")), of(limit(store="redis", on_store_failure="open")),
     of(limit(overrides=[{"when": {"plan": "x"}, "limit": "5/s", "store": "redis"}])),
+    *(of(limit(consistency=how)) for how in ("exact", "lease", {"lease": {}}, {"lease": {"stranded": "1%"}}, {"lease": {"stranded": "050%"}})),
+    of(limit(overrides=[{"when": {"plan": "x"}, "limit": "5/s", "consistency": "lease"}])),
     of(limit(store_budget="10000ms")), of(limit(store_budget="001ms")),
     *(of(limit(limit="5/s leaky queue 20", wait=wait)) for wait in ("1ms", "5s", "86400000ms", "086400s", "1440min", "24hour", "1day")),
     of(limit(limit="5/s leaky queue 20", overrides=[{"when": {"plan": "x"}, "limit": "9/s leaky queue 9", "wait": "1min"}])),
@@ -129,6 +132,9 @@ INVALID = [
     of(limit(store_budget=["5ms"])), of(limit(store_budget="99999999999999999999ms")), of(limit(store_budget="ms")),
     of(limit(overrides=[{"when": {"a": "b"}, "mode": "off", "on_store_failure": "open"}])),
     of(limit(overrides=[{"when": {"a": "b"}, "mode": "off", "store_budget": "5ms"}])),
+    *(of(limit(consistency=how)) for how in ("exactly", "", ["lease"], {}, {"lease": "5%"}, {"exact": {}}, {"lease": {}, "exact": {}})),
+    *(of(limit(consistency={"lease": {"stranded": how}})) for how in (5, "5", "0%", "51%", "5.5%", "-1%", "5 %", "%", ["5%"])),
+    of(limit(overrides=[{"when": {"a": "b"}, "mode": "off", "consistency": "lease"}])),
     of(limit(), attributes={"a": "text"}), of(limit(), attributes={"a": {"type": "number"}}),
     of(limit(), attributes={"a": {"lower": "yes"}}), of(limit(), attributes={"a": {"upper": True}}),
     of(limit(), attributes={"a": {"default": []}}), of(limit(), attributes={"": {}}),
@@ -136,7 +142,7 @@ INVALID = [
 
 # Valid by the schema, but rejected by Weir for a rule that a schema cannot express.
 ONLY_WEIR = [
-    {}, {"attributes": {}}, of(limit(limit="18446744073709551615/ns fixed_window")), of(limit(cost=11)),
+    {}, {"attributes": {}}, of(limit(store="table", consistency="lease")), of(limit(limit="18446744073709551615/ns fixed_window")), of(limit(cost=11)),
     of(limit(cost=9223372036854775807)), of(limit(match={"ip": {"prefix": "10."}})),
     of(limit(), limit()), of(limit(key=["ip", {"attribute": "ip"}])), of(limit(match={"ip": "10.0.0.1/8"})),
     of(limit(match={"ip": "localhost"})), of(limit(match={"path": "/a?b"})), of(limit(limit="10/s burst 5 burst 5")),
@@ -152,7 +158,7 @@ WORDS = ["", "x", "a*", "gold", "10/s", "0/s", "5/s leaky queue 5", "10.0.0.0/8"
          "true", "5ms", {"local": "5/s"}, 0, 5, 33, -1, True, False, None, [], {}, ["x"], [[]], {"x": "y"}, {"is": "x"}, {"present": True},
          {"attribute": "x"}, {"not": []}]
 KEYS = ["name", "limit", "key", "match", "cost", "mode", "overrides", "when", "attribute", "default", "type", "lower",
-        "ipv6", "store", "on_store_failure", "store_budget", "wait", "local", "is", "not", "present", "limits", "attributes", "unmatched", "x", ""]
+        "ipv6", "store", "on_store_failure", "store_budget", "consistency", "lease", "stranded", "wait", "local", "is", "not", "present", "limits", "attributes", "unmatched", "x", ""]
 
 SETTINGS = {"store", "on_store_failure", "store_budget"}  # at the top of a document, these are settings of a server
 
@@ -278,7 +284,7 @@ def main(weir, schema_path, examples, number):
     good = sum(not report for report in reports)
     tell("of random ones some are good and some bad", [] if number / 10 < good < number * 9 / 10 else [f"good: {good}"])
     files = sorted(Path(examples).glob("*.yaml"))
-    wrong = [] if files else ["there is no example"]
+    wrong = [] if files else ["no example found"]
     for file in files:  # Weir reads every scalar as text, and so does this loader
         document = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
         wrong += [f"{file.name}: {error.message}" for error in validator.iter_errors(document)]

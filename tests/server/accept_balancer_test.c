@@ -7,7 +7,7 @@ static struct weir__loop loops[3];
 
 static struct weir__accepted of(int socket)
 {
-	return (struct weir__accepted){ socket, WEIR__SERVICE_RESP, NULL };
+	return (struct weir__accepted){ socket, WEIR__SERVICE_RESP, NULL, false };
 }
 
 static struct weir__accept_balancer *balancer_of(uint32_t n)

@@ -393,10 +393,10 @@ def settings_are_shown():
 def patterns_are_those_of_redis():
     """Setting names become keys of a Redis, so KEYS must match as CONFIG GET does."""
     dice = random.Random(SEED)
-    names = ["listen", "http", "metrics_listen", "metrics_open", "denial_reveals", "denial_body", "denial_type", "keys", "arena", "inline_share", "shared", "file", "overcommit", "workers", "spin", "connections", "connections_per_address", "client_memory", "idle", "http_idle", "socket_mode", "header_time",
-             "ratelimit_headers", "trusted_proxies", "authorize_headers", "allowed_hosts", "output", "stall", "end_delay", "drain", "keep_pid", "pid_file", "core_dumps", "holds", "policy", "policy_copy", "envoy_counts", "limits_max", "users",
+    names = ["listen", "http", "metrics_listen", "metrics_open", "tls_cert", "tls_key", "tls_client_ca", "tls_client_auth", "denial_reveals", "denial_body", "denial_type", "keys", "arena", "inline_share", "shared", "file", "overcommit", "workers", "spin", "connections", "connections_per_address", "client_memory", "idle", "http_idle", "socket_mode", "header_time",
+             "ratelimit_headers", "trusted_proxies", "authorize_headers", "allowed_hosts", "output", "stall", "end_delay", "drain", "keep_pid", "pid_file", "core_dumps", "holds", "policy", "policy_copy", "envoy_counts", "envoy_headers", "envoy_metadata", "grpc", "http2_idle", "http2_age", "limits_max", "users",
              "store", "store_budget", "on_store_failure", "deferred_memory", "service", "observe", "top_keys", "trace_to", "trace_one_in",
-             "log_format", "log_rejections", "log_rejections_limit", "auth_limit", "save", "appendonly"]
+             "log_format", "log_denials", "log_denials_limit", "auth_limit", "save", "appendonly"]
     with redis("") as theirs, weir("") as ours, theirs.connect() as their, ours.connect() as our:
         for name in names:
             expect(their, bulks("SET", name, ""), b"+OK\r\n")

@@ -155,7 +155,7 @@ def addresses_of_ipv6():
 def callers_may_have_ipv6():
     """A client that connects by IPv4 to an IPv6 listener is known by its IPv4 address."""
     if not socket.has_ipv6 or not any(info.startswith("0" * 31 + "1 ") for info in addresses_of_ipv6()):
-        return "there is no IPv6 here"
+        return "this machine has no IPv6"
     with tempfile.TemporaryDirectory(prefix="weir-authorize-") as folder:
         path = os.path.join(folder, "weir.yaml")
         with open(path, "w", encoding="utf-8") as file:

@@ -396,8 +396,8 @@ def limits_tell_their_wait():
 
 
 def they_are_observed_as_others_are():
-    """Top keys, the rejection log, the counts of their limits and the metrics show them as allowed or denied."""
-    with serving("table", "--log-rejections", "key", "--top-keys", "10") as (server, client):
+    """Top keys, the denial log, the counts of their limits and the metrics show them as allowed or denied."""
+    with serving("table", "--log-denials", "key", "--top-keys", "10") as (server, client):
         for kind in KINDS[:-1]:
             for n in range(2):
                 with contextlib.closing(Waiting(server, kind, f"who-{kind}", wait_ms=5)) as one:

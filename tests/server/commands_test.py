@@ -123,7 +123,7 @@ def replies_are_arrays_in_both_protocols():
             known = client.ask("WEIR.INSPECT", "k", HOUR)
             assert known[:2] == ["is_stored", 1] and not isinstance(known[1], bool) and len(known) == 14, (protocol, known)
             (row,) = client.ask("WEIR.LIMITS")
-            assert row[:4] == ["name", "per-ip", "limit", "5/hour"] and len(row) == 22, (protocol, row)
+            assert row[:4] == ["name", "per-ip", "limit", "5/hour"] and len(row) == 24, (protocol, row)
             client.ask("MULTI")
             client.ask("WEIR.TAKE", "k", HOUR)
             (taken,) = client.ask("EXEC")

@@ -207,12 +207,12 @@ def v1_authorize_shows_its_own(store):
 
 
 def the_log_shows_its_own(store):
-    with server_of(store, "--log_rejections", "key") as (one, client):
+    with server_of(store, "--log_denials", "key") as (one, client):
         use_up_short(client, "ann")
         for _ in range(2):
             client.ask("WEIR.CHECK", "user", "ann", "path", "/counted")
-        logged = re.compile(r"rejected time=\S+ limit=(\w+) .*?retry_after_ns=(\d+)")
-        until(lambda: len(logged.findall(one.said())) == 2, "two rejections are logged")
+        logged = re.compile(r"denied time=\S+ limit=(\w+) .*?retry_after_ns=(\d+)")
+        until(lambda: len(logged.findall(one.said())) == 2, "two denials are logged")
         (first, first_ns), (second, second_ns) = logged.findall(one.said())
         assert (first, second) == ("short", "counting"), one.said()
         assert days(int(first_ns), 2) and days(int(second_ns), 30), one.said()
@@ -240,7 +240,7 @@ def descriptors_show_each_its_own(store):
     """Envoy's format: no decided_by, but a status for each descriptor."""
     body = {"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "ann"}]},
                                               {"entries": [{"key": "path", "value": "/a"}]}]}
-    with server_of(store, policy=ENVOY) as (one, _):
+    with server_of(store, "--envoy-counts", "together", policy=ENVOY) as (one, _):
         found, _ = json_of(one, "POST", "/json", body, status=200)
         assert [each.get("limitRemaining", 0) for each in found["statuses"]] == [1, 0], found
         found, _ = json_of(one, "POST", "/json", body)

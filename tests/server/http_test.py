@@ -636,7 +636,7 @@ TESTS = [
     ("who is slow is told, and closed", who_is_slow_is_told_and_closed),
     ("who says nothing is closed", who_says_nothing_is_closed),
     ("who asks no more is closed", who_asks_no_more_is_closed),
-    ("the bound of RESP is not that of HTTP", the_bound_of_resp_is_not_that_of_http),
+    ("RESP and HTTP have bounds of their own", the_bound_of_resp_is_not_that_of_http),
     ("who asks while it ends is told", who_asks_while_it_ends_is_told),
     ("the end is announced", the_end_is_announced),
     ("old clients are answered", old_clients_are_answered),

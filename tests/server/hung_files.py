@@ -18,7 +18,7 @@ def why_not():
     """Why such a file system cannot be mounted here; None if it can."""
     if os.geteuid() != 0:
         return "only root may mount a file system"
-    return None if os.path.exists("/dev/fuse") else "there is no /dev/fuse"
+    return None if os.path.exists("/dev/fuse") else "/dev/fuse not found"
 
 
 class HungFiles:

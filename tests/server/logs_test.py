@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The log of weir serve: messages, rejections and the audit log.
+"""The log of weir serve: messages, denials and the audit log.
 
     logs_test.py WEIR"""
 # Covers: src/engine/request_audit.c, src/observe/audit.c, src/observe/log_key.c
@@ -93,29 +93,29 @@ def texts_of(said, event):
     return found
 
 
-def rejections_as_text():
-    with daemon(WEIR, "--log_rejections", "key", http="127.0.0.1:0") as server, Client(server) as client:
+def denials_as_text():
+    with daemon(WEIR, "--log_denials", "key", http="127.0.0.1:0") as server, Client(server) as client:
         for key in HOSTILE:
             client.ask("WEIR.TAKE", key, "1/hour", 2)
-        until(lambda: len(texts_of(server.said(), "rejected")) == len(HOSTILE), "a line each")
+        until(lambda: len(texts_of(server.said(), "denied")) == len(HOSTILE), "a line each")
         server.log.seek(0)
         raw = server.log.read()
         assert not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]", raw) and len(raw.splitlines()) == len(HOSTILE), raw
         raw.decode()
-        for key, line in zip(HOSTILE, texts_of(server.said(), "rejected")):
+        for key, line in zip(HOSTILE, texts_of(server.said(), "denied")):
             assert unescaped(line["key"][1:-1].encode()) == key, (key, line)
             assert (line["limit"], line["cost"], line["retry_after"]) == ("1/hour", "2", "never"), line
             assert (line["protocol"], line["shadow"]) == ("resp", "false") and "path" not in line, line
 
 
-def rejections_as_json():
-    with json_server("--log_rejections", "key") as server, Client(server) as client:
+def denials_as_json():
+    with json_server("--log_denials", "key") as server, Client(server) as client:
         for key in HOSTILE:
             client.ask("WEIR.TAKE", key, "1/hour", 2)
         until(lambda: len(server.lines()) == len(HOSTILE), "a line each")
         for key, line in zip(HOSTILE, server.lines()):
             expected = key.decode(errors="backslashreplace")
-            assert line["key"] == expected and line["event"] == "rejected" and line["level"] == "info", (line, expected)
+            assert line["key"] == expected and line["event"] == "denied" and line["level"] == "info", (line, expected)
             assert TIME.fullmatch(line["ts"]), line
 
 
@@ -124,7 +124,7 @@ def what_is_known_of_a_request():
         policy = os.path.join(folder, "limits.yaml")
         with open(policy, "w", encoding="utf-8") as file:
             file.write(LIMIT.format(limit="1/hour") + "  - name: tried\n    limit: 1/hour\n    mode: shadow\n")
-        with json_server("--policy", policy, "--log_rejections", "hash", "--trace_to", "http://127.0.0.1:1/v1/traces",
+        with json_server("--policy", policy, "--log_denials", "hash", "--trace_to", "http://127.0.0.1:1/v1/traces",
                          "--trace_one_in", "0") as server, Client(server) as client:
             assert ask(server, "GET", "/v1/check?user=jane&path=/pay%0a", traceparent=SAMPLED) == 200
             assert ask(server, "GET", "/v1/check?user=jane&path=/pay%0a", traceparent=SAMPLED) == 429
@@ -154,7 +154,7 @@ def keys_of_a_policy():
         policy = os.path.join(folder, "limits.yaml")
         with open(policy, "w", encoding="utf-8") as file:
             file.write("limits:\n  - name: both\n    key: [ip, user]\n    limit: 1/hour\n")
-        with json_server("--policy", policy, "--log_rejections", "key") as server:
+        with json_server("--policy", policy, "--log_denials", "key") as server:
             for ip in ("203.0.113.6", "2001:db8:0:1::6"):
                 assert ask(server, "GET", f"/v1/check?ip={ip}&user=jane") == 200
                 assert ask(server, "GET", f"/v1/check?ip={ip}&user=jane") == 429
@@ -164,29 +164,29 @@ def keys_of_a_policy():
 
 
 def rejections_by_redis():
-    with redis() as store, json_server("--log_rejections", "key", "--store", store.url, "--store_budget", "10s") as server, \
+    with redis() as store, json_server("--log_denials", "key", "--store", store.url, "--store_budget", "10s") as server, \
             Client(server) as client:
         client.pipeline([("WEIR.TAKE", "k", "1/hour")] * 3 + [("WEIR.REFUND", "k", "1/hour", 1), ("WEIR.RESET", "k", "1/hour")])
         client.ask("WEIR.RESET", "k", "1/hour")
         until(lambda: [line["event"] for line in server.lines() if "event" in line] ==
-              ["rejected"] * 2 + ["key_refunded", "key_reset", "key_reset"], "a line each, in order")
+              ["denied"] * 2 + ["key_refunded", "key_reset", "key_reset"], "a line each, in order")
 
 
 def lines_are_limited():
     """Every dropped line is accounted for: in a later line, or as a count."""
-    with json_server("--log_rejections", "key", "--log_rejections_limit", "2/100ms burst 2") as server, \
+    with json_server("--log_denials", "key", "--log_denials_limit", "2/100ms burst 2") as server, \
             Client(server) as client:
         asked = 0
         client.ask("WEIR.TAKE", "k", "1/hour")
         while not any("left_out" in line for line in server.lines()):
             client.pipeline([("WEIR.TAKE", "k", "1/hour")] * 50)
             asked += 50
-        left_out = int(client.info()["rejections_left_out"])
+        left_out = int(client.info()["denials_left_out"])
         until(lambda: len(server.lines()) + left_out == asked, "all are lines or left out")
         assert 0 < sum(line.get("left_out", 0) for line in server.lines()) <= left_out
-    got = subprocess.run([WEIR, "serve", "--log_rejections_limit", "many"], capture_output=True, text=True,
+    got = subprocess.run([WEIR, "serve", "--log_denials_limit", "many"], capture_output=True, text=True,
                          timeout=TIMEOUT_S)
-    assert got.returncode == 2 and "weir serve: --log-rejections-limit: " in got.stderr, got
+    assert got.returncode == 2 and "weir serve: --log-denials-limit: " in got.stderr, got
     assert "expected a rate, COUNT/PERIOD" in got.stderr, got
 
 
@@ -195,8 +195,8 @@ def nobody_reads():
     ends = os.pipe()
     with tempfile.TemporaryDirectory(prefix="weir-logs-") as folder:
         path = os.path.join(folder, "socket")
-        process = subprocess.Popen([WEIR, "serve", "--listen", path, "--http", "none", "--log_rejections", "key",
-                                    "--log_rejections_limit", "1000000/s"], stdout=subprocess.PIPE, stderr=ends[1])
+        process = subprocess.Popen([WEIR, "serve", "--listen", path, "--http", "none", "--log_denials", "key",
+                                    "--log_denials_limit", "1000000/s"], stdout=subprocess.PIPE, stderr=ends[1])
         try:
             assert process.stdout.readline().startswith(b"weir serve: RESP at"), "it does not start"
             process.connect = lambda: connect_to(path)
@@ -280,7 +280,7 @@ def who_changed_what():
         assert client.ask("WEIR.TAKE", "k", "3/hour")[0] == 1
         client.ask("WEIR.CHANGE", "per-client", "60/hour")
         next_audit(server, 13, "limit_changed", after="60/hour", result="ok", **by_resp)
-    with administered("--log_rejections", "hash") as (server, client, _, _):
+    with administered("--log_denials", "hash") as (server, client, _, _):
         client.ask("WEIR.RESET", "jane", "3/hour")
         assert "key" not in next_audit(server, 0, "key_reset", result="ok"), server.lines()
 
@@ -313,9 +313,9 @@ def sentences():
         assert line["level"] == "warning" and line["message"] and not line["message"].startswith("weir serve"), line
 
 
-TESTS = [("rejections as text", rejections_as_text), ("rejections as JSON", rejections_as_json),
+TESTS = [("denials as text", denials_as_text), ("denials as JSON", denials_as_json),
          ("what is known of a request", what_is_known_of_a_request), ("keys of a policy", keys_of_a_policy), ("decided by Redis", rejections_by_redis),
-         ("lines are limited", lines_are_limited), ("nobody reads", nobody_reads), ("who changed what", who_changed_what),
+         ("lines are limited", lines_are_limited), ("the log is not read", nobody_reads), ("who changed what", who_changed_what),
          ("the next server", the_next_server), ("sentences", sentences)]
 
 if __name__ == "__main__":

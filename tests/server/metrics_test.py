@@ -416,5 +416,5 @@ TESTS = [
 if __name__ == "__main__":
     with serving() as (_, asker, _):
         quiet = Quiet(asker)
-        status = run([*TESTS, ("a limit that nobody asks has no fill", quiet.a_limit_that_nobody_asks_has_no_fill)])
+        status = run([*TESTS, ("a limit without requests has no fill", quiet.a_limit_that_nobody_asks_has_no_fill)])
     sys.exit(status)

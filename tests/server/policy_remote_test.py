@@ -50,7 +50,7 @@ class Server:
 
     def program_named(self, name, package):
         self.program = shutil.which(name)
-        assert self.program, f"there is no {name}: install {package}"
+        assert self.program, f"{name} not found: install {package}"
 
 
 class Etcd(Server):
@@ -194,16 +194,16 @@ def bad_versions_change_nothing(kind):
                 return lambda: one.client.info()["policy_failures"] == str(n)
 
             far.put(one_limit("10/fortnight"))
-            until(failures(1), "nobody has counted it")
+            until(failures(1), "it was not counted")
             until(lambda: f"{far.shown()}:4:15: limit '10/fortnight'" in one.said(), "it is not told")
             far.put(one_limit("5/s", more="    overrides_from: customers.csv\n"))
-            until(failures(2), "nobody has counted it")
+            until(failures(2), "it was not counted")
             until(lambda: "overrides_from works only in a policy that is a file" in one.said(), "it is not told")
             far.remove()
-            until(failures(3), "nobody has noticed that it is gone")
+            until(failures(3), "it was not noticed")
             until(lambda: f"{far.shown()}:1:1: key not found" in one.said(), "it is not told")
             far.put("")
-            until(failures(4), "nobody has counted it")
+            until(failures(4), "it was not counted")
             until(lambda: "no limits found" in one.said(), "it is not told")
             assert one.client.limit() == "10/s" and one.client.info()["policy_changes"] == "0"
             far.put(one_limit("10/s"))
@@ -235,7 +235,7 @@ def not_there_at_the_start(kind):
         told = start_fails("--policy", far.url())
         assert told.startswith(f"{far.shown()}:1:1: ") and told.count("\n") == 1, told
         told = start_fails("--policy", far.url(), "--policy_copy", copy)
-        assert f"{copy}:1:1: No such file or directory; there is no copy to start from\n" in told, told
+        assert f"{copy}:1:1: No such file or directory; no copy to start from\n" in told, told
         far.start()
         told = start_fails("--policy", far.url(), "--policy_copy", copy)
         assert "key not found" in told, told
@@ -247,7 +247,7 @@ def not_there_at_the_start(kind):
             far.put(one_limit("20/s"))
             until(has(one, "20/s"), "it has not got it")
             far.put(one_limit("20/fortnight"))
-            until(lambda: one.client.info()["policy_failures"] == "1", "nobody has counted it")
+            until(lambda: one.client.info()["policy_failures"] == "1", "it was not counted")
         assert os.stat(copy).st_mode & 0o777 == 0o600 and os.listdir(folder) == ["copy.yaml"]
         with served("--policy", far.url(), "--policy_copy", copy) as one:  # the current version is invalid
             assert one.client.limit() == "20/s"
@@ -261,7 +261,7 @@ def not_there_at_the_start(kind):
             far.start()
             until(lambda: "reachable again" in one.said(), "it has not noticed")
             until(lambda: one.client.info()["policy_last_error"] == "", "it is the same again")
-            assert one.client.info()["policy_changes"] == "0", "the same is no change"
+            assert one.client.info()["policy_changes"] == "0", "the same policy counted as a change"
             far.put(one_limit("40/s"))
             until(has(one, "40/s"), "it has not got it")
 
@@ -521,7 +521,7 @@ def redis_by_sentinels():
             far.put(one_limit("20/s"))
             until(has(one, "20/s"), "it has not got it")
             until(sentinel.begins_failover, "the sentinel does not know the replica")
-            until(lambda: survives_kill(lambda: replica.ask("ROLE")[0] == "master"), "there is no other primary")
+            until(lambda: survives_kill(lambda: replica.ask("ROLE")[0] == "master"), "the replica did not become primary")
             until(lambda: survives_kill(lambda: replica.put(one_limit("30/s")) or True), "it cannot be written to")
             until(has(one, "30/s"), "it has not got it from the new primary")
             far.stop()

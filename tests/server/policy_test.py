@@ -123,7 +123,7 @@ def shadows_deny_nothing():
         assert [answer["shadow_denied"] for answer in answers] == [0] * 5 + [1] * 2, answers
         row = next(row for row in client.ask("WEIR.LIMITS") if row["name"] == "signup-canary")
         assert row == {"name": "signup-canary", "limit": "5/hour sliding_log", "mode": "shadow", "key": "ip",
-                       "allowed": 5, "denied": 2, "changed": "", "changed_by": "", "changed_at": 0, "store": "table", "wait": 0}, row
+                       "allowed": 5, "denied": 2, "changed": "", "changed_by": "", "changed_at": 0, "store": "table", "wait": 0, "consistency": "exact"}, row
 
 
 def info_counts_requests_of_the_policy():

@@ -255,7 +255,7 @@ def dashboard_is_of_what_there_is(server, page):
         server.query(expression)
         known = set(OF_PROMETHEUS)
         for name, selected in re.findall(r"\b(rate_limiter_\w+)(?:\{([^}]*)\})?", expression):
-            assert name in labels, f"{where}: there is no {name}"
+            assert name in labels, f"{where}: {name} not found"
             used.add(name)
             asked = set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", selected))
             assert asked <= labels[name] | OF_PROMETHEUS, (where, name, asked - labels[name])

@@ -181,7 +181,7 @@ def haproxy(stage, *changes):
 @contextlib.contextmanager
 def staged(configure, *changes, users="", policy=None):
     program = configure.__name__.split("_")[0]
-    assert shutil.which(program), f"there is no {program}: install the Debian package"
+    assert shutil.which(program), f"{program} not found: install the Debian package"
     with tempfile.TemporaryDirectory(prefix="weir-proxies-") as folder:
         stage = Stage(folder, configure, changes, users, policy)
         try:

@@ -235,6 +235,11 @@ static void defaults_are_those_of_the_table(void)
 	CHECK_TEXT(shown(told, "connections"), "10000");
 	CHECK_TEXT(shown(told, "idle"), "0");
 	CHECK_TEXT(shown(told, "http_idle"), "60");
+	CHECK_TEXT(shown(told, "http2_idle"), "600");
+	CHECK_TEXT(shown(told, "http2_age"), "0");
+	CHECK_TEXT(shown(told, "grpc"), "127.0.0.1:8081");
+	CHECK_TEXT(shown(told, "envoy_counts"), "each");
+	CHECK_TEXT(shown(told, "envoy_headers"), "false");
 	CHECK_TEXT(shown(told, "output"), "16777216");
 	CHECK_TEXT(shown(told, "stall"), "30");
 	CHECK_TEXT(shown(told, "holds"), "65536");
@@ -346,7 +351,7 @@ static void the_environment_names_the_file(void)
 #define KEYS_RIGHT "use a whole number from 1 to 10000000000, written as 1000, 500k or 5m\n"
 #define UNKNOWN(place)                                                                                                 \
 	"FILE:" place                                                                                                  \
-	": users.web: found an unknown key; use password, password_file or sha256, token or token_sha256, roles and key_prefix\n"
+	": users.web: found an unknown key; use password, password_file or sha256, token or token_sha256, certificate, roles and key_prefix\n"
 #define PREFIX_RIGHT "use 1 to 31 letters, digits and . _ @ -, then a slash, as in acme/\n"
 #define WHERE_RIGHT "use HOST:PORT or the path of a socket, such as 127.0.0.1:6380, [::1]:6380 or ./socket\n"
 
@@ -408,8 +413,8 @@ static const struct {
 	  { NULL },
 	  "FILE:8:1: duplicate key 'keys'; it was first given in line 1\n"
 	  "FILE:1:7: keys: found a list; " KEYS_RIGHT
-	  "FILE:2:1: keyz: found an unknown setting; use listen, http, metrics_listen, metrics_open, socket_mode, keys, arena, inline_share, shared, file, overcommit, store, store_budget, on_store_failure, deferred_memory, workers, spin, connections, connections_per_address, client_memory, idle, http_idle, "
-	  "header_time, ratelimit_headers, trusted_proxies, authorize_headers, denial_reveals, denial_body, denial_type, allowed_hosts, output, stall, end_delay, drain, keep_pid, pid_file, core_dumps, holds, policy, policy_copy, envoy_counts, limits_max, service, observe, top_keys, trace_to, trace_one_in, log_format, log_rejections, log_rejections_limit, auth_limit, users, limits, attributes or unmatched\n"
+	  "FILE:2:1: keyz: found an unknown setting; use listen, http, grpc, metrics_listen, metrics_open, tls_cert, tls_key, tls_client_ca, tls_client_auth, socket_mode, keys, arena, inline_share, shared, file, overcommit, store, store_budget, on_store_failure, deferred_memory, workers, spin, connections, connections_per_address, client_memory, idle, http_idle, http2_idle, http2_age, "
+	  "header_time, ratelimit_headers, trusted_proxies, authorize_headers, denial_reveals, denial_body, denial_type, allowed_hosts, output, stall, end_delay, drain, keep_pid, pid_file, core_dumps, holds, policy, policy_copy, envoy_counts, envoy_headers, envoy_metadata, limits_max, service, observe, top_keys, trace_to, trace_one_in, log_format, log_denials, log_denials_limit, auth_limit, users, limits, attributes or unmatched\n"
 	  "FILE:3:7: idle: \"5m\": use a duration from 0 to 365day, written as 30s, 5min or 1hour\n"
 	  "FILE:5:3: listen: \"x\": " WHERE_RIGHT "FILE:7:2: listen: found nothing; " WHERE_RIGHT
 	  "FILE:9:8: arena: found a map; use bytes from 0 to 1TiB, written as 65536, 64KiB or 4MiB\n" },
@@ -445,7 +450,7 @@ static const struct {
 	  NULL,
 	  NULL,
 	  { NULL },
-	  "FILE:1:14: users.web: found a value; use a map with password, password_file or sha256, token or token_sha256, roles and key_prefix\n" },
+	  "FILE:1:14: users.web: found a value; use a map with password, password_file or sha256, token or token_sha256, certificate, roles and key_prefix\n" },
 	{ "users: {hunter 2: {password: a}}",
 	  NULL,
 	  NULL,
@@ -455,8 +460,19 @@ static const struct {
 	  NULL,
 	  NULL,
 	  { NULL },
-	  "FILE:2:3: users.web: found neither password nor token; use one of password, password_file and sha256, "
-	  "or one of token and token_sha256, or both\n" },
+	  "FILE:2:3: users.web: found neither password, token nor certificate; use one of password, password_file and sha256, "
+	  "or one of token and token_sha256, or certificate, or several of these\n" },
+	{ "users:\n  web: {certificate: spiffe://a/b}\n  web2: {certificate: spiffe://a/b}\n",
+	  NULL,
+	  NULL,
+	  { NULL },
+	  "FILE:3:3: users.web2: found the same certificate as users.web; use another\n" },
+	{ "users:\n  web: {certificate: 'a b'}\n",
+	  NULL,
+	  NULL,
+	  { NULL },
+	  "FILE:2:22: users.web.certificate: use a name in the client's certificate (subjectAltName), without URI: or DNS:, "
+	  "such as spiffe://example.org/web or web.example.org\n" },
 	{ "users:\n  web:\n    password: #hunter2\n",
 	  NULL,
 	  NULL,
@@ -469,7 +485,7 @@ static const struct {
 	  "FILE:3:3: duplicate key 'web'; it was first given in line 2\n"
 	  "FILE:2:30: users.web.sha256: use the 64 hexadecimal digits that sha256sum prints for the password\n"
 	  "FILE:2:39: users.web.role: use decide, operate, read or admin, or a list of them\n"
-	  "FILE:2:45: users.web: found an unknown key; use password, password_file or sha256, token or token_sha256, roles and key_prefix\n"
+	  "FILE:2:45: users.web: found an unknown key; use password, password_file or sha256, token or token_sha256, certificate, roles and key_prefix\n"
 	  "FILE:2:3: users.web: found more than one password; use one of password, password_file and sha256\n" },
 	{ "users:\n  a: {password: a, roles: [decide, king]}\n  b: {password: a, roles: []}\n  c: {password: a, roles: {admin: 1}}\n"
 	  "  d: {password: a, roles: [read], role: read}\n  e: {password: a, role: ~}\n",

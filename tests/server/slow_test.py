@@ -5,7 +5,7 @@ timeouts.
     slow_test.py WEIR [CONNECTIONS]
 
 CONNECTIONS makes it the full-size check. Then others must also be served fast: their p99, measured by wrk, is at most
-twice that of a server without slow clients. Both servers are measured in turn while slowhttptest runs, which needs a
+twice as long as on a server without slow clients. Both servers are measured in turn while slowhttptest runs, which needs a
 processor itself. The best of several tries counts, because other programs on the machine only add latency."""
 # Covers: src/server/worker_timers.c
 

@@ -8,7 +8,7 @@ in the middle of a request; some do not read their replies; some send garbage; s
 runs at full speed.
 
 Beside them:
-- *followed* keys: every reply is that of tests/model/weir_model.py at the instant that its reset_after implies, and
+- *followed* keys: every reply is what tests/model/weir_model.py gives at the instant that its reset_after implies, and
   that instant lies between sending the request and reading the reply;
 - *emptied* keys: taken from over several connections until nothing is left; the sum of the grants is exactly the burst.
 

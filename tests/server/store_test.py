@@ -723,7 +723,7 @@ if __name__ == "__main__":
         ("a large batch is decided whole", a_large_batch_is_decided_whole),
         ("a hold that two ask for is charged once", a_hold_that_two_ask_for_is_charged_once),
         ("each limit says what decides without", each_limit_says_what_decides_without),
-        ("nobody waits for one that is stuck", nobody_waits_for_one_that_is_stuck),
+        ("requests do not wait for a worker that is stuck", nobody_waits_for_one_that_is_stuck),
         ("a store that never was", a_store_that_never_was),
         ("a policy changes while it is asked", a_policy_changes_while_it_is_asked),
         ("two servers with different limits mint nothing", two_servers_with_different_limits_mint_nothing),

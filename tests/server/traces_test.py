@@ -326,7 +326,7 @@ def collector_is_away():
     port = free_port()
     with traced(at=f"http://127.0.0.1:{port}/v1/traces") as (server, _), Client(server) as client:
         client.pipeline([("WEIR.TAKE", "k", "9/hour")] * 10)
-        until(lambda: client.info()["spans_dropped"] == "10", "spans that nobody takes are dropped")
+        until(lambda: client.info()["spans_dropped"] == "10", "spans without a collector are dropped")
         until(lambda: f"http://127.0.0.1:{port}/v1/traces: " in server.said(), "it is not told")
         with collector(port) as late:
             client.pipeline([("WEIR.TAKE", "k", "9/hour")] * 3)

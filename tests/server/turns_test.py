@@ -231,7 +231,7 @@ def strangers_go():
                 expect(other, bulks("AUTH", "ann", "secret"), b"+OK\r\n")
             expect(known, bulks("PING"), PONG)
             expect(known, bulks("RESET"), b"+RESET\r\n")
-            assert receive_all(known).startswith(b"-NOAUTH "), "who was known, and is no more"
+            assert receive_all(known).startswith(b"-NOAUTH "), "after RESET it must authenticate again"
 
 
 TESTS = [a_long_pipeline_lets_others_in, a_long_pipeline_of_http_lets_others_in, a_turn_that_ends_with_a_wait_is_over,

@@ -114,7 +114,7 @@ def one_line_with_a_hint():
 
 
 def values_as_keys_are_logged():
-    with serving(LIMITS, "--log-rejections", "key") as ask:
+    with serving(LIMITS, "--log-denials", "key") as ask:
         ask.resp.ask("WEIR.CHECK", "path", "/x\ny", "more", "z" * 100, *(word for i in range(20) for word in (f"n{i}", "v" * 60)))
         until(ask.lines, "a line")
         line, = ask.lines()

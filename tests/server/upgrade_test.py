@@ -26,6 +26,7 @@ sys.dont_write_bytecode = True
 
 from daemon import TIMEOUT_S, bulks, connect_to, expect, receive, receive_all, run  # noqa: E402
 from redis_server import redis  # noqa: E402
+from resp_client import Client  # noqa: E402
 
 WEIR, HAS_TRUE_SWAPS = sys.argv[1], sys.argv[2] != "thread"
 PONG = b"+PONG\r\n"
@@ -398,6 +399,35 @@ def limits_in_redis_go_on():
             expect(client, bulks("WEIR.TAKE", "k", "1/day"), b"*7\r\n:0\r\n:1\r\n:0\r\n")
 
 
+LEASED = """limits:
+  - {name: leased, key: [user], limit: 600/1000day, consistency: {lease: {stranded: 50%}}, on_store_failure: closed}"""
+
+
+class Serving:
+    """What serves at the first port now, for Client."""
+
+    def __init__(self, one):
+        self.connect = lambda: connect_to(one.ports[0])
+
+
+def held_units_go_on_with_a_table_that_does():
+    for is_file in (True, False):
+        with line(settings_of()) as one, redis() as store:
+            one.set(settings_of(*([f"file: {one.folder}/table"] if is_file else []), f"store: {store.url}", "store_budget: 10s",
+                                "workers: 1", LEASED))
+            assert one.ended(one.upgrade()) == 0
+            with Client(Serving(one)) as client:
+                wait_until(lambda client=client: client.info()["store_state"] == "up", one.said)
+                while int(client.info()["lease_held"]) < 20:
+                    assert client.ask("WEIR.TAKE", "k", "@leased")[0] == 1
+            assert one.ended(one.upgrade()) == 0
+            with Client(Serving(one)) as client:
+                wait_until(lambda client=client: client.info()["store_state"] == "up", one.said)
+                assert all(client.ask("WEIR.TAKE", "k", "@leased")[0] == 1 for _ in range(2))
+                here = int(client.info()["lease_allowed"])
+                assert here == (2 if is_file else 0), (is_file, here)
+
+
 def patience_has_an_end():
     with line(settings_of() + "stall: 1\n", "--drain", "100ms") as one:
         idle = connect_to(one.ports[0])
@@ -548,15 +578,16 @@ TESTS = [
     ("what cannot start changes nothing", what_cannot_start_changes_nothing),
     ("a private table begins anew", a_private_table_begins_anew),
     ("limits in Redis go on", limits_in_redis_go_on),
+    ("held units go on with a table that does", held_units_go_on_with_a_table_that_does),
     ("a table in a file goes on", a_table_in_a_file_goes_on),
     ("a table that was removed is told", a_table_that_was_removed_is_told),
     ("patience has an end", patience_has_an_end),
     ("both end before the next one serves", both_end_before_the_next_one_serves),
-    ("nobody need read what is printed", nobody_need_read_what_is_printed),
+    ("output need not be read", nobody_need_read_what_is_printed),
     ("a server that drains ends when told", a_server_that_drains_ends_when_told),
     ("sockets of systemd are taken", sockets_of_systemd_are_taken),
     ("metrics are handed over", metrics_are_handed_over),
-    ("what nobody handed over is refused", what_nobody_handed_over_is_refused),
+    ("descriptors that were not handed over are refused", what_nobody_handed_over_is_refused),
 ]
 
 if __name__ == "__main__":

@@ -192,7 +192,7 @@ def what_is_wrong_changes_nothing():
     text = users(user("a", "p"), user("ops", "p", role="admin"))
     with changing(text) as one:
         client = one.auth("a", "p")
-        one.is_refused(users(user("a", "p"), user("b")), "users.b: found neither password nor token")
+        one.is_refused(users(user("a", "p"), user("b")), "users.b: found neither password, token nor certificate")
         one.is_refused(users(user("b", "p")) + "keys: none\n", "keys: \"none\"")
         one.is_refused("", "users: no users found; to remove all users, restart the server")
         os.unlink(one.path)

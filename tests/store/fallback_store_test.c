@@ -102,7 +102,7 @@ static void find_rule(void *fixture_, const struct weir_table_limit *limit, stru
 	else if (limit == fixture->closed)
 		*rule = (struct weir__fallback_rule){ .mode = WEIR__FALLBACK_CLOSED, .budget = MS(5) };
 	else if (limit == fixture->local)
-		*rule = (struct weir__fallback_rule){ WEIR__FALLBACK_LOCAL, fixture->of_local, MS(30) };
+		*rule = (struct weir__fallback_rule){ WEIR__FALLBACK_LOCAL, fixture->of_local, MS(30), false };
 	else if (limit == fixture->none)
 		*rule = (struct weir__fallback_rule){ .mode = WEIR__FALLBACK_NONE, .budget = MS(40) };
 }

@@ -111,7 +111,7 @@ class Redis:
         # redis-tools has the server under the name of one of its tools. The package redis-server would start a service.
         program = shutil.which("redis-check-rdb")
         if program is None:
-            sys.exit("there is no redis-check-rdb: install redis-tools")
+            sys.exit("redis-check-rdb not found: install redis-tools")
         self.log = open(self.path + ".log", "wb+")
         self.process = subprocess.Popen(
             ["redis-server", "--port", "0", "--unixsocket", self.path, "--dir", folder, "--save", "", "--appendonly",

@@ -17,7 +17,9 @@ struct weir__http_call {
 	struct weir__http_request *request; /* NULL: the request waited, and only its response is written now */
 	struct weir__http_slice parameters[WEIR__PARAMETERS_MAX]; /* of the path, decoded */
 	struct weir__http_reply *reply;
+	enum weir__protocol protocol;
 	int socket;         /* of the connection */
+	bool is_encrypted;  /* by TLS */
 	bool is_of_metrics; /* accepted at an address of metrics_listen: only metrics and health */
 	bool is_ending;     /* the server shuts down after responding to what has arrived */
 	bool is_retiring;   /* the server will end soon */

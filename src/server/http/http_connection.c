@@ -13,6 +13,8 @@
 #include "os/net.h"
 #include "server/connection.h"
 #include "server/http/http_call.h"
+#include "server/http/http_serve.h"
+#include "wire/h2_floods.h"
 
 enum {
 	PIECE = 16 * 1024, /* bytes added to an incomplete request at a time: other requests may follow it */
@@ -105,19 +107,16 @@ static void show_trace(struct weir__tracer *tracer, const struct weir__http_requ
 		trace_context->state = NULL;
 }
 
-/* Context for the trace span and the rejection log. */
-static void show_request(struct weir__worker *worker, const struct weir__connection *connection,
-			 const struct weir__http_request *request)
+void weir__http_show_request(struct weir__worker *worker, weir_ns since, enum weir__protocol protocol,
+			     const struct weir__http_request *request)
 {
 	struct weir__trace_context *const trace_context = weir__tracer_context(worker->context.tracer);
 
 	if (WEIR__LIKELY(trace_context == NULL))
 		return;
-	*trace_context = (struct weir__trace_context){ .protocol = WEIR__PROTOCOL_HTTP,
-						       .path = request->path.bytes,
-						       .path_length = request->path.length,
-						       .since = connection->asked_at ? connection->asked_at :
-										       worker->now };
+	*trace_context = (struct weir__trace_context){
+		.protocol = protocol, .path = request->path.bytes, .path_length = request->path.length, .since = since
+	};
 	if (weir__tracer_wants_parents(worker->context.tracer))
 		show_trace(worker->context.tracer, request);
 }
@@ -131,7 +130,9 @@ static size_t answer_request(struct weir__worker *worker, struct weir__connectio
 					.client = &connection->client,
 					.request = request,
 					.reply = &reply,
+					.protocol = WEIR__PROTOCOL_HTTP,
 					.socket = connection->socket,
+					.is_encrypted = connection->tls != NULL,
 					.is_of_metrics = connection->service == WEIR__SERVICE_METRICS,
 					.is_ending = atomic_load_explicit(&worker->is_stopping, memory_order_relaxed),
 					.is_retiring = atomic_load_explicit(&worker->is_retiring,
@@ -152,11 +153,35 @@ static size_t answer_request(struct weir__worker *worker, struct weir__connectio
 			reply.size = WEIR__OUT_SIZE;
 			*length = 0;
 		}
-		show_request(worker, connection, request);
+		weir__http_show_request(worker, connection->asked_at ? connection->asked_at : worker->now,
+					WEIR__PROTOCOL_HTTP, request);
 		route->run(&call);
 		weir__tracer_done(worker->context.tracer);
 	}
 	return reply.length;
+}
+
+void weir__http_serve(struct weir__worker *worker, struct weir__connection *connection, struct weir__client *client,
+		      struct weir__http_request *request, struct weir__http_reply *reply)
+{
+	struct weir__http_call call = { .context = &worker->context,
+					.client = client,
+					.request = request,
+					.reply = reply,
+					.protocol = WEIR__PROTOCOL_HTTP2,
+					.socket = connection->socket,
+					.is_encrypted = connection->tls != NULL,
+					.is_of_metrics = connection->service == WEIR__SERVICE_METRICS,
+					.is_ending = atomic_load_explicit(&worker->is_stopping, memory_order_relaxed),
+					.is_retiring = atomic_load_explicit(&worker->is_retiring,
+									    memory_order_relaxed) };
+	const struct weir__route *const route = weir__routes_find(&call);
+
+	if (route == NULL || !weir__routes_permit(&call, route))
+		return;
+	weir__http_show_request(worker, worker->now, WEIR__PROTOCOL_HTTP2, request);
+	route->run(&call);
+	weir__tracer_done(worker->context.tracer);
 }
 
 /* --- errors ------------------------------------------------------------------------------------------------------ */
@@ -298,6 +323,7 @@ __attribute__((noinline)) static size_t check_head(struct weir__worker *worker, 
 					.client = &connection->client,
 					.request = &request,
 					.reply = &reply,
+					.protocol = WEIR__PROTOCOL_HTTP,
 					.socket = connection->socket,
 					.is_of_metrics = connection->service == WEIR__SERVICE_METRICS };
 
@@ -328,6 +354,18 @@ static size_t answer_whole(struct weir__worker *worker, struct weir__connection 
 	return length + answered;
 }
 
+/* HTTP/2 with prior knowledge: the connection begins with its preface. */
+static bool answer_preface(struct weir__worker *worker, struct weir__connection *connection, size_t n, size_t *ret_used)
+{
+	*ret_used = 0;
+	if (n < WEIR__H2_PREFACE) {
+		weir__worker_request_begun(worker, connection);
+		return true;
+	}
+	weir__worker_change_protocol(worker, connection, &weir__protocol_http2);
+	return weir__protocol_http2.answer(worker, connection, n, ret_used);
+}
+
 static bool answer(struct weir__worker *worker, struct weir__connection *connection, size_t n, size_t *ret_used)
 {
 	struct http *const http = worker->of_protocols[WEIR__PROTOCOL_HTTP];
@@ -335,6 +373,13 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 	struct weir__turn turn = { .n = 0 };
 	size_t at = 0, length = 0;
 
+	if (n > 0 && worker->in[0] == 'P' && (n == 1 || WEIR__UNLIKELY(worker->in[1] == 'R')) &&
+	    connection->of_protocol == NULL) {
+		const size_t seen = n < WEIR__H2_PREFACE ? n : WEIR__H2_PREFACE;
+
+		if (memcmp(worker->in, WEIR__H2_PREFACE_BYTES, seen) == 0)
+			return answer_preface(worker, connection, n, ret_used);
+	}
 	weir__http_date_set(&http->date, worker->now);
 	while (is_alive && !is_held && !weir__worker_is_waiting(connection) && !connection->client.is_leaving &&
 	       at < n) {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/decimal.h"
+#include "engine/limit_row.h"
 #include "engine/request_audit.h"
 #include "guard/guard.h"
 #include "server/http/http_call.h"
@@ -30,6 +31,7 @@ static void add_row(struct weir__http_call *call, const struct weir__guard_row *
 	weir__reply_add_word(reply, ",\"mode\":", shown.mode);
 	weir__reply_add_word(reply, ",\"key\":", shown.key);
 	weir__reply_add_word(reply, ",\"store\":", shown.store);
+	weir__reply_add_word(reply, ",\"consistency\":", shown.consistency);
 	weir__reply_add_member(reply, ",\"wait_ns\":", shown.wait);
 	weir__reply_add_member(reply, ",\"allowed\":", shown.allowed);
 	weir__reply_add_member(reply, ",\"denied\":", shown.denied);

@@ -14,6 +14,7 @@
 #include "observe/log.h"
 #include "observe/tracer.h"
 #include "os/process.h"
+#include "server/certificates.h"
 #include "server/http/http_call.h"
 #include "server/policy_loader.h"
 #include "server/settings.h"
@@ -137,6 +138,7 @@ static void add_protocols(struct weir__http_call *call, struct weir__metrics *me
 	weir__metrics_begin(metrics, WEIR__METRIC_CONNECTIONS_CLOSED);
 	for (int why = 0; why < WEIR__CLOSED_N; why++)
 		weir__metrics_add_word(metrics, "reason", weir__closed_words[why], sum.closed[why]);
+	weir__metrics_one(metrics, WEIR__METRIC_INLINE_EVICTED, sum.inline_evicted);
 	weir__metrics_one(metrics, WEIR__METRIC_CLIENT_MEMORY, sum.client_bytes);
 	if (settings)
 		weir__metrics_one(metrics, WEIR__METRIC_CLIENT_MEMORY_MOST,
@@ -150,6 +152,32 @@ static void add_protocols(struct weir__http_call *call, struct weir__metrics *me
 	add_by_protocol(metrics, WEIR__METRIC_REPLIES, sum.requests);
 	add_by_protocol(metrics, WEIR__METRIC_AUTH_FAILURES, sum.auth_failures);
 	add_by_protocol(metrics, WEIR__METRIC_AUTH_LIMITED, sum.auth_limited);
+}
+
+static void add_expiry(struct weir__metrics *metrics, const char *which, int64_t at_s)
+{
+	if (at_s != INT64_MAX)
+		weir__metrics_add_word(metrics, "certificate", which, at_s > 0 ? (uint64_t)at_s : 0);
+}
+
+static void add_tls(struct weir__http_call *call, struct weir__metrics *metrics)
+{
+	struct weir__certificates_status status;
+	struct weir__counters_sum sum;
+
+	if (call->context->certificates == NULL || call->context->counters_set == NULL)
+		return;
+	weir__certificates_status(call->context->certificates, &status);
+	weir__counters_set_sum(call->context->counters_set, &sum);
+	weir__metrics_one(metrics, WEIR__METRIC_TLS_HANDSHAKES, sum.tls_handshakes);
+	weir__metrics_begin(metrics, WEIR__METRIC_TLS_FAILURES);
+	for (int why = 0; why < WEIR__TLS_FAILURES; why++)
+		weir__metrics_add_word(metrics, "reason", weir__tls_failure_words[why], sum.tls_failures[why]);
+	weir__metrics_begin(metrics, WEIR__METRIC_TLS_EXPIRES);
+	add_expiry(metrics, "server", status.expires_s);
+	add_expiry(metrics, "client_ca", status.client_ca_expires_s);
+	weir__metrics_one(metrics, WEIR__METRIC_TLS_REFUSED, status.is_refused);
+	weir__metrics_one(metrics, WEIR__METRIC_TLS_RELOADS, status.reloads);
 }
 
 static void add_spans(struct weir__metrics *metrics, struct weir__limit_stats_set *stats_set,
@@ -234,7 +262,7 @@ static void add_log(struct weir__http_call *call, struct weir__metrics *metrics)
 		weir__tracer_set_info(call->context->tracers, &info);
 		weir__metrics_one(metrics, WEIR__METRIC_SPANS_SENT, info.spans_sent);
 		weir__metrics_one(metrics, WEIR__METRIC_SPANS_DROPPED, info.spans_dropped);
-		weir__metrics_one(metrics, WEIR__METRIC_REJECTIONS_LEFT_OUT, info.rejections_left_out);
+		weir__metrics_one(metrics, WEIR__METRIC_DENIALS_LEFT_OUT, info.denials_left_out);
 	}
 	if (call->context->log)
 		weir__metrics_one(metrics, WEIR__METRIC_LOG_LEFT_OUT, weir__log_left_out(call->context->log));
@@ -311,6 +339,19 @@ static void add_store_numbers(struct weir__metrics *metrics, const struct weir__
 		weir__metrics_one(metrics, rows[i].metric, rows[i].value);
 }
 
+static void add_leases(struct weir__metrics *metrics, const struct weir__store_status *status)
+{
+	weir__metrics_begin(metrics, WEIR__METRIC_LEASE_DECISIONS);
+	weir__metrics_add_word(metrics, "outcome", "allowed", status->lease[WEIR__LEASE_ALLOWED]);
+	weir__metrics_add_word(metrics, "outcome", "denied", status->lease[WEIR__LEASE_DENIED]);
+	weir__metrics_one(metrics, WEIR__METRIC_LEASE_HELD, weir__store_held(status));
+	weir__metrics_begin(metrics, WEIR__METRIC_LEASE_UNITS);
+	weir__metrics_add_word(metrics, "event", "granted", status->lease[WEIR__LEASE_GRANTED]);
+	weir__metrics_add_word(metrics, "event", "returned", status->lease[WEIR__LEASE_RETURNED]);
+	weir__metrics_add_word(metrics, "event", "expired", status->lease[WEIR__LEASE_EXPIRED]);
+	weir__metrics_one(metrics, WEIR__METRIC_LEASE_DROPPED, status->lease[WEIR__LEASE_DROPPED]);
+}
+
 static void add_store(struct weir__http_call *call, struct weir__metrics *metrics)
 {
 	const uint64_t ns_of_us = 1000;
@@ -322,6 +363,7 @@ static void add_store(struct weir__http_call *call, struct weir__metrics *metric
 	store->status(store, &status);
 	add_store_state(metrics, &status);
 	add_store_numbers(metrics, &status);
+	add_leases(metrics, &status);
 	weir__metrics_begin(metrics, WEIR__METRIC_STORE_SECONDS);
 	weir__metrics_add_histogram(metrics, "", 0,
 				    &(struct weir__metrics_histogram){ status.latency_counts, WEIR__STORE_LATENCIES,
@@ -341,6 +383,7 @@ void weir__http_metrics(struct weir__http_call *call)
 	add_decisions(call, &metrics);
 	add_times(call, &metrics);
 	add_protocols(call, &metrics);
+	add_tls(call, &metrics);
 	add_table(call, &metrics);
 	add_policy(call, &metrics);
 	if (call->context->holds)

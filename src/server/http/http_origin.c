@@ -84,10 +84,11 @@ bool weir__http_is_from_page(struct weir__http_call *call, const struct weir__ro
 			"server may; call Weir from your own server");
 		return true;
 	}
-	/* A page has no token. Metrics without a token are checked as if there were no users. */
+	/* A page has no token, but a browser may send the certificate of its user for it. Metrics without a token are checked
+	 * as if there were no users. */
 	if (allowed->n == 0 &&
-	    (is_forwarded ||
-	     (users && users->n > 0 && !(route->operation == WEIR__OP_METRICS && weir__routes_is_open(call, route)))))
+	    (is_forwarded || (users && users->n > 0 && call->client->certificate_user == NULL &&
+			      !(route->operation == WEIR__OP_METRICS && weir__routes_is_open(call, route)))))
 		return false;
 	if (origin.host.bytes && !weir__host_list_allows(allowed, origin.host.bytes, origin.host.length) &&
 	    !is_by_path(call)) {

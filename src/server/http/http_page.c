@@ -42,12 +42,13 @@ static bool is_nought(struct weir__http_slice parameter)
 	return true;
 }
 
-/* A client that does not name gzip, or only accepts *, gets the page uncompressed. */
+/* A client that does not name gzip, or only accepts *, gets the page uncompressed. With TLS nothing is compressed: the
+ * page has no secrets, but scanners report any compression (BREACH). */
 static bool takes_gzip(const struct weir__http_call *call)
 {
 	struct weir__http_slice list;
 
-	if (!weir__http_find(call->request, "accept-encoding", &list))
+	if (call->is_encrypted || !weir__http_find(call->request, "accept-encoding", &list))
 		return false;
 	while (list.length > 0) {
 		struct weir__http_slice item = next_of(&list, ',');

@@ -224,15 +224,17 @@ const struct weir__route *weir__routes_find(struct weir__http_call *call)
 
 /* --- permission ------------------------------------------------------------------------------------------------- */
 
-/* Each request authenticates itself: one connection of a proxy may carry requests of many users. */
+/* Each request authenticates itself: one connection of a proxy may carry requests of many users. A token is stronger than
+ * the certificate of the connection. */
 static const struct weir__user *user_of(const struct weir__http_call *call)
 {
 	static const char scheme[] = "bearer ";
 	const size_t length = sizeof(scheme) - 1;
 	struct weir__http_slice value;
 
-	if (!weir__http_find(call->request, "authorization", &value) || value.length <= length ||
-	    strncasecmp(value.bytes, scheme, length) != 0)
+	if (!weir__http_find(call->request, "authorization", &value))
+		return call->client->certificate_user;
+	if (value.length <= length || strncasecmp(value.bytes, scheme, length) != 0)
 		return NULL;
 	return weir__users_by_token(call->context->users, value.bytes + length, value.length - length);
 }
@@ -255,7 +257,7 @@ static bool is_limited(struct weir__http_call *call)
 	if (limit == NULL || call->client->is_proven || !weir__http_find(call->request, "authorization", &value) ||
 	    weir__auth_limit_may_try(limit, source_of(call, memory), weir_clock_now(), &retry_after))
 		return false;
-	weir__audit_auth_limited(call->context, call->client, WEIR__PROTOCOL_HTTP);
+	weir__audit_auth_limited(call->context, call->client, call->protocol);
 	WEIR__REPLY_HEAD(call->reply, "Retry-After: ");
 	weir__reply_head_number(call->reply, weir__add_saturating(retry_after, 999999999) / 1000000000);
 	WEIR__REPLY_HEAD(call->reply, "\r\n");
@@ -271,7 +273,7 @@ static void refuse_unauthenticated(struct weir__http_call *call)
 	WEIR__REPLY_HEAD(call->reply, "WWW-Authenticate: Bearer realm=\"weir\"");
 	if (weir__http_find(call->request, "authorization", &value)) {
 		WEIR__REPLY_HEAD(call->reply, ", error=\"invalid_token\"");
-		weir__audit_auth_failure(call->context, call->client, WEIR__PROTOCOL_HTTP, NULL);
+		weir__audit_auth_failure(call->context, call->client, call->protocol, NULL);
 		if (call->context->auth_limit)
 			weir__auth_limit_failed(call->context->auth_limit, source_of(call, memory), weir_clock_now());
 	}

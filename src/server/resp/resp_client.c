@@ -211,7 +211,7 @@ void weir__reset_connection(struct weir__call *call)
 	struct weir__client *const client = call->client;
 
 	weir__transaction_drop(client);
-	client->user = NULL;
+	client->user = client->certificate_user;
 	client->name[0] = '\0';
 	client->resp_version = call->writer->resp_version = 2;
 	set_maps(call, false);

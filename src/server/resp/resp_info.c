@@ -138,10 +138,16 @@ static int describe_store(const struct weir__context *context, char *text, size_
 		"\r\nstore_unanswered:%" PRIu64 "\r\nstore_slow:%" PRIu64 "\r\nstore_gone:%" PRIu64
 		"\r\nstore_refused:%" PRIu64 "\r\nstore_deferred_keys:%" PRIu64 "\r\nstore_deferred_charged:%" PRIu64
 		"\r\nstore_deferred_excess:%" PRIu64 "\r\nstore_deferred_uncertain:%" PRIu64
-		"\r\nstore_deferred_dropped:%" PRIu64 "\r\nstore_last_error:%s\r\n",
+		"\r\nstore_deferred_dropped:%" PRIu64 "\r\nstore_calls_per_1000:%" PRIu64 "\r\nlease_held:%" PRIu64
+		"\r\nlease_allowed:%" PRIu64 "\r\nlease_denied:%" PRIu64 "\r\nlease_granted:%" PRIu64
+		"\r\nlease_returned:%" PRIu64 "\r\nlease_expired:%" PRIu64 "\r\nlease_dropped:%" PRIu64
+		"\r\nstore_last_error:%s\r\n",
 		states[status.health], status.nodes, status.is_joining, status.calls, status.requests, status.decided,
 		status.unreached, status.unanswered, status.slow, status.gone, status.refused, status.deferred_keys,
-		status.charged, status.excess, status.uncertain, status.dropped, status.last_error);
+		status.charged, status.excess, status.uncertain, status.dropped, weir__store_calls_per_1000(&status),
+		weir__store_held(&status), status.lease[WEIR__LEASE_ALLOWED], status.lease[WEIR__LEASE_DENIED],
+		status.lease[WEIR__LEASE_GRANTED], status.lease[WEIR__LEASE_RETURNED],
+		status.lease[WEIR__LEASE_EXPIRED], status.lease[WEIR__LEASE_DROPPED], status.last_error);
 }
 
 /* Spans and log lines that were dropped. */
@@ -152,9 +158,8 @@ static int describe_observing(const struct weir__context *context, char *text, s
 	weir__tracer_set_info(context->tracers, &info);
 	return snprintf(text, size,
 			"# Observing\r\nspans_sent:%" PRIu64 "\r\nspans_dropped:%" PRIu64
-			"\r\nrejections_left_out:%" PRIu64 "\r\nlog_lines_left_out:%" PRIu64 "\r\n",
-			info.spans_sent, info.spans_dropped, info.rejections_left_out,
-			weir__log_left_out(context->log));
+			"\r\ndenials_left_out:%" PRIu64 "\r\nlog_lines_left_out:%" PRIu64 "\r\n",
+			info.spans_sent, info.spans_dropped, info.denials_left_out, weir__log_left_out(context->log));
 }
 
 static const struct section {

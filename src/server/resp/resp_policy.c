@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/limit_row.h"
 #include "engine/request_audit.h"
 #include "server/live.h"
 #include "server/policy_loader.h"
@@ -76,7 +77,7 @@ static void say_row(void *call_, const struct weir__guard_row *row)
 	struct weir__limit_row shown;
 
 	weir__limit_row(call->context, row, &shown);
-	weir__answer_pairs(call->writer, 11);
+	weir__answer_pairs(call->writer, 12);
 	weir__say_word(call, "name");
 	weir__say_word(call, shown.name);
 	weir__say_word(call, "limit");
@@ -99,6 +100,8 @@ static void say_row(void *call_, const struct weir__guard_row *row)
 	weir__say_word(call, shown.store);
 	weir__say_word(call, "wait");
 	weir__resp_write_integer(call->writer, weir__signed_of(shown.wait));
+	weir__say_word(call, "consistency");
+	weir__say_word(call, shown.consistency);
 }
 
 _Static_assert((int)ROWS_MAX *((int)NAME_MOST + (int)WEIR_LIMIT_TEXT_MAX + (int)WEIR__GUARD_KEY_SIZE +

@@ -60,6 +60,7 @@ local function make_counter()
 			newer = newer + counts[i]
 		end
 		local leaving = counts[segments + 1 - turned] or 0
+		newer = newer + lent_of(plan, state)
 		state.turned, state.passed, state.passed_rest, state.leaving, state.newer =
 			turned, passed, passed_rest, leaving, newer
 		state.used = newer + weight(plan, leaving, passed, passed_rest)
@@ -99,9 +100,33 @@ local function make_counter()
 		state.counts[1], state.newer, state.used = counted, state.newer + more, state.used + more
 	end
 
-	counter.count_denied = counter.charge
+	counter.count_denied, counter.charge_late = counter.charge, counter.charge
 
-	-- Walks ahead, sub-window by sub-window. With each one the next count begins to leave.
+	-- Charges the sub-window that contains `at`. Returns false if it no longer counts.
+	function counter.push(plan, state, cost, at)
+		local newest, rest, i = state.at, state.rest, 1
+		if state.turned > 0 then
+			newest, rest = minus(now, 0, state.passed, state.passed_rest)
+		end
+		if is_less(at, 0, newest, rest) then
+			newest, rest = minus(newest, rest, at, 1)
+			i = divide(plan, newest, rest) + 2
+		end
+		if i > plan.a + 1 then
+			return false
+		elseif state.turned > 0 then
+			advance(plan, state)
+		end
+		local counts = state.counts
+		for k = #counts + 1, i do
+			counts[k] = 0
+		end
+		counts[i] = min(counts[i] + cost, floor(COUNTS_MOST / (plan.a + 1)))
+		return true
+	end
+
+	-- Walks ahead, sub-window by sub-window. With each one the next count begins to leave. Lent units leave as if
+	-- they were spent now.
 	function counter.retry(plan, state, cost)
 		local may_stay, ahead, leaving, newer = plan.most - cost, 0, state.leaving, state.newer
 		local at, rest = state.at, state.rest
@@ -110,7 +135,7 @@ local function make_counter()
 		end
 		while newer > may_stay do
 			ahead = ahead + 1
-			leaving = state.counts[plan.a + 1 - state.turned - ahead] or 0
+			leaving = (state.counts[plan.a + 1 - state.turned - ahead] or 0) + (ahead == plan.a and lent_of(plan, state) or 0)
 			newer = newer - leaving
 		end
 		at, rest = plus(at, rest, times(plan, ahead))
@@ -164,9 +189,9 @@ local function make_counter()
 
 	function counter.convert() end
 
-	function counter.read(plan, value)
+	function counter.read(plan, value, _, _, is_leased)
 		local n = (#value - HEAD_BYTES) / COUNT_BYTES
-		if n < 1 or n > plan.a + 1 or n ~= floor(n) then
+		if n < (is_leased and 0 or 1) or n > plan.a + 1 or n ~= floor(n) then
 			return nil
 		end
 		local fields = { read(HEAD_FORM .. string.rep('I6', n), value) }

@@ -15,7 +15,7 @@
 -- script again, so there is only one, make_general. It contains everything that the fast path does not need. The fast
 -- path is a plain take from a smooth bucket, in the loop at the end.
 local read, pack, floor, ceil, call = struct.unpack, struct.pack, math.floor, math.ceil, redis.call
-local TAKE, UNDO, DEPART, CANCEL, BUCKET = 1, 6, 7, 8, 0
+local TAKE, UNDO, DEPART, CANCEL, GRANT, BUCKET = 1, 6, 7, 8, 9, 0
 local EXACT = 2 ^ 53
 local STEP_BACK = 60000000 -- a clock that steps back further is a new clock
 -- A key expires GRACE_MS after it is full, so that the clocks of two servers may differ a little. It lives longer by up
@@ -49,6 +49,7 @@ local anew = 0 -- values that were damaged or not Weir's; their keys were reset
 
 local function make_general()
 	-- include numbers.lua
+	-- include leases.lua
 	-- include bucket.lua
 	-- include interval.lua
 	-- include window.lua
@@ -70,21 +71,21 @@ while at <= bytes do
 	local grain = count * 1000
 	if operation == TAKE and claims == 1 and values and kind == BUCKET and options % SHARED == 0 and cost > 0 and
 		cost <= most and (span + STEP_BACK) * grain + span_rest < EXACT then
-		-- Here the time until full (`owed`) fits one number. bucket.lua does the same with pairs.
+		-- Here the time until full (`used`) fits one number. bucket.lua does the same with pairs.
 		local tag = read('<c28', plan_bytes, place * PLAN_BYTES + 1)
 		local token, full = whole * grain + rest, span * grain + span_rest
 		local price, latest = cost * token, span + STEP_BACK
-		local room = full - price -- owed + price may be too large for one number
+		local room = full - price -- used + price may be too large for one number
 		local step_ms, expiries = ceil((span + 1) / (1000 * EXPIRIES)), {}
 		if set_at >= AGES then
 			set_at = math.max(1, now - (set_at - AGES))
 		end
 		for i = n + 1, n + repeats do
-			local key, value, owed, since = KEYS[i], values[i], 0, set_at
+			local key, value, used, since = KEYS[i], values[i], 0, set_at
 			if written then
 				value = written[key] or value
 				if general and general.holds(key) then
-					owed, value = nil, false -- the general path has a newer state, not written yet
+					used, value = nil, false -- the general path has a newer state, not written yet
 				end
 			end
 			if value then
@@ -93,24 +94,24 @@ while at <= bytes do
 					value_tag, since, full_at, units = read(BUCKET_FORM, value)
 				end
 				if value_tag ~= tag or units >= grain or full_at - now >= latest or since > EXACT then
-					owed = nil
+					used = nil
 				elseif full_at >= now then
-					owed = (full_at - now) * grain + units
-					if since < set_at and owed > room then
-						owed = nil -- store the newer instant, although nothing is charged
+					used = (full_at - now) * grain + units
+					if since < set_at and used > room then
+						used = nil -- store the newer instant, although nothing is charged
 					end
 				end
 			end
-			if not owed then
+			if not used then
 				general = general or make_general()
 				answers[i] = general.decide(TAKE, place, cost, i)
-			elseif owed > room then
-				local wait = owed - room
-				local reset, retry = floor(owed / grain), floor(wait / grain)
-				answers[i] = pack(WAIT_FORM, HAS_WAIT, owed < full and floor((full - owed) / token) or 0, reset,
-					ceil((owed - reset * grain) / count), retry, ceil((wait - retry * grain) / count))
+			elseif used > room then
+				local wait = used - room
+				local reset, retry = floor(used / grain), floor(wait / grain)
+				answers[i] = pack(WAIT_FORM, HAS_WAIT, used < full and floor((full - used) / token) or 0, reset,
+					ceil((used - reset * grain) / count), retry, ceil((wait - retry * grain) / count))
 			else
-				local after = owed + price
+				local after = used + price
 				local reset = floor(after / grain)
 				local units = after - reset * grain
 				answers[i] = pack(ANSWER_FORM, ALLOWED, floor((full - after) / token), reset, ceil(units / count))
@@ -144,6 +145,11 @@ while at <= bytes do
 			end
 			n = n + 1
 			answers[n] = general.undo(operation, place, cost, n, charge)
+		elseif operation >= GRANT then
+			local first, second
+			first, second, at = read('<I7I7', requests, at)
+			n = n + 1
+			answers[n] = general.lease(operation, place, cost, n, first, second)
 		elseif operation == DEPART then
 			local longest, longest_ns
 			longest, longest_ns, at = read('<I7I2', requests, at)

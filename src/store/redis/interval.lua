@@ -25,11 +25,15 @@ local function make_interval()
 			end
 		end
 		state.view_at, state.view_rest, state.view_n = at, rest, missing
-		return plan.most - min(plan.most, missing)
+		return plan.most - min(plan.most, missing + lent_of(plan, state))
 	end
 
+	-- As if lent tokens were spent now.
 	local function until_refilled(plan, state, tokens)
 		local intervals = floor((tokens + plan.a - 1) / plan.a)
+		if state.view_n == 0 then
+			return until_instant(plus(now, 0, times(plan, intervals)))
+		end
 		return until_instant(plus(state.view_at, state.view_rest, times(plan, intervals)))
 	end
 
@@ -41,12 +45,20 @@ local function make_interval()
 		state.at, state.rest, state.n, state.used_at = state.view_at, state.view_rest, state.view_n, now
 	end
 
+	-- Charges what was allowed already, up to twice the tokens.
+	function interval.charge_late(plan, state, cost)
+		interval.charge(plan, state, min(cost, math.max(0, min(2 * plan.most, COUNT_MOST) - state.view_n)))
+		return true
+	end
+
+	interval.push = interval.charge_late
+
 	function interval.retry(plan, state, cost)
-		return until_refilled(plan, state, state.view_n - (plan.most - cost))
+		return until_refilled(plan, state, state.view_n + lent_of(plan, state) - (plan.most - cost))
 	end
 
 	function interval.reset(plan, state)
-		return until_refilled(plan, state, state.view_n)
+		return until_refilled(plan, state, state.view_n + lent_of(plan, state))
 	end
 
 	function interval.refund(_, state, n)
@@ -81,12 +93,17 @@ local function make_interval()
 		elseif from.whole ~= to.whole or from.rest ~= to.rest then
 			at, rest = now, 0
 		end
-		state.at, state.rest, state.n = at, rest, min(missing, from.most, to.most)
+		state.at, state.rest = at, rest
+		state.n = min(min(missing, from.most, to.most) + math.max(0, missing - from.most), 2 * to.most, COUNT_MOST)
 	end
 
 	function interval.lasts(plan, state)
-		state.view_at, state.view_rest = state.at, state.rest
+		state.view_at, state.view_rest, state.view_n = state.at, state.rest, state.n
 		return (until_refilled(plan, state, state.n))
+	end
+
+	function interval.is_over(plan, state)
+		return state.n > plan.most
 	end
 
 	return interval

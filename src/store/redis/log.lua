@@ -158,6 +158,12 @@ local function make_log()
 		record(state, units)
 	end
 
+	-- Charges as of now. Only the newest units decide, so more than `most` are not kept.
+	function log.push(plan, state, cost)
+		log.count_denied(plan, state, cost)
+		return true
+	end
+
 	function log.retry(plan, state, cost)
 		local last = first_with(state, state.live, state.live_gone, state.used - (plan.most - cost))
 		return until_instant(plus(instant_of(state, last), 0, plan.whole, plan.rest))

@@ -1,8 +1,9 @@
 -- numbers.lua: exact sums, products and quotients of pairs (decide.lua).
 
 local INTERVAL, WINDOW, COUNTER, LOG = 1, 2, 3, 4
-local UP_TO, PEEK, REFUND, RESET = 2, 3, 4, 5
+local UP_TO, PEEK, REFUND, RESET, PUSH = 2, 3, 4, 5, 11
 local VERSION, SET_AT_BYTES, SPAN_MOST, SEGMENTS_MOST = 3, 7, 2 ^ 51, 4096
+local TIME_MOST = 2 ^ 52 -- what redis_call.c accepts
 local COUNT_MOST, COUNTS_MOST = 2 ^ 48 - 1, 2 ^ 49 - 1 -- counting of denied requests stops here
 local sub, min = string.sub, math.min
 
@@ -127,12 +128,12 @@ end
 -- Intervals and windows: an instant and a number. Intervals also have the instant of the last use.
 local INSTANT_FORM, INSTANT_BYTES = '<c28I7I7I2I6', 50
 
-local function read_instant(plan, value)
+local function read_instant(plan, value, _, _, is_leased)
 	if #value ~= INSTANT_BYTES + (plan.kind == INTERVAL and 7 or 0) then
 		return nil
 	end
 	local _, set_at, at, rest, n, from = read(INSTANT_FORM, value)
-	if at > EXACT or rest >= 1000 or (plan.kind == INTERVAL and n > plan.most) then
+	if at > EXACT or rest >= 1000 or (plan.kind == INTERVAL and n > (is_leased and 2 or 1) * plan.most) then
 		return nil
 	end
 	return { set_at = set_at, at = at, rest = rest, n = n, used_at = plan.kind == INTERVAL and read('<I7', value, from) }

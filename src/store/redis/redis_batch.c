@@ -137,7 +137,7 @@ bool weir__redis_batch_depart(struct weir__redis_client *client, struct weir__re
 		if (batch->n_entries == 1 && link->output_length > 0)
 			return false; /* there will be more room when the output is sent */
 		if (batch->n_entries == 1) {
-			weir__redis_client_tell(client, &link->place, "there is no room for one job in a call");
+			weir__redis_client_tell(client, &link->place, "a single job exceeds the size of a call");
 			weir__redis_client_fail(client, batch->entries[0], WEIR__REDIS_JOB_UNREACHED);
 			return true;
 		}

@@ -9,7 +9,8 @@
 enum {
 	RUN_BYTES = 13, /* operation, number of claims, plan, cost, repeats */
 	CHARGE_BYTES =
-		23, /* for UNDO when, and how many units; for CANCEL also until when; for DEPART the longest delay */
+		23, /* for UNDO when, and how many units; for CANCEL also until when; for DEPART the longest delay;
+		     * for leases and pushes two numbers */
 	RUN_MAX = UINT16_MAX,
 	REQUESTS_BYTES = 1 + WEIR__REDIS_CALL_CLAIMS_MAX * (RUN_BYTES + CHARGE_BYTES),
 	SEEN_BITS = 10, /* twice as many places as claims */
@@ -45,6 +46,9 @@ static int parts_of(const struct weir__redis_request *request, struct parts *par
 {
 	if (request->operation == WEIR__REDIS_FORGOTTEN || request->n < 1 || request->n > WEIR__REDIS_CLAIMS_MAX ||
 	    (request->n > 1 && request->operation != WEIR__REDIS_TAKE && request->operation != WEIR__REDIS_DEPART))
+		return WEIR_ERR_LIMIT;
+	if (request->operation == WEIR__REDIS_GRANT &&
+	    (request->claims[0].lease_duration == 0 || request->claims[0].lease_duration > WEIR__REDIS_LEASE_MAX))
 		return WEIR_ERR_LIMIT;
 	parts->n = 0;
 	for (size_t i = 0; i < request->n; i++) {
@@ -191,6 +195,24 @@ static void end_undo(struct draft *draft, const struct weir__redis_request *requ
 	draft->run = 0;
 }
 
+/* Two numbers follow, and the request is a run of its own. */
+static void end_lease(struct draft *draft, const struct weir__redis_request *request)
+{
+	const struct weir__redis_claim *const claim = &request->claims[0];
+	uint64_t first = claim->charged_at / NS, second = 0; /* PUSH */
+
+	if (request->operation == WEIR__REDIS_GRANT) {
+		first = claim->lease_duration / NS + (claim->lease_duration % NS != 0);
+		second = weir__min(claim->lease_most, cost_most);
+	} else if (request->operation == WEIR__REDIS_RETURN) {
+		first = claim->lease_end_us;
+	}
+	put(draft, 1, 2);
+	put(draft, weir__min(first, WEIR__REDIS_TIME_MAX_US), 7);
+	put(draft, second, 7);
+	draft->run = 0;
+}
+
 /* It goes before the second claim, so that the script knows it when it looks at the other claims. */
 static void put_max_delay(struct draft *draft, const struct weir__redis_request *request)
 {
@@ -231,6 +253,8 @@ static int add_request(struct draft *draft, const struct weir__redis_request *re
 	}
 	if (request->operation == WEIR__REDIS_UNDO || request->operation == WEIR__REDIS_CANCEL)
 		end_undo(draft, request);
+	else if (request->operation >= WEIR__REDIS_GRANT)
+		end_lease(draft, request);
 	else if (parts.n == 1 && !is_departure)
 		end_run(draft, begin);
 	else
@@ -369,6 +393,7 @@ static bool get_verdict(struct answers *answers, enum weir__redis_operation oper
 	weir_ns wait = 0;
 
 	is_strange |= operation == WEIR__REDIS_RESET && (word & ~(uint64_t)HAS_GRANTED) != ALLOWED; /* never waits */
+	is_strange |= operation == WEIR__REDIS_GRANT && word & ALLOWED && (word & (HAS_WAIT | IS_RETRY)) != HAS_WAIT;
 	*verdict = (struct weir_verdict){ .allowed = word & ALLOWED, .never = word & NEVER, .limit = plan->most };
 	verdict->remaining = get(answers, 6);
 	verdict->reset_after = get_duration(answers, &is_strange);
@@ -380,7 +405,10 @@ static bool get_verdict(struct answers *answers, enum weir__redis_operation oper
 		verdict->granted = cost;
 	if (word & HAS_LIMIT)
 		verdict->limit = get(answers, 6);
-	if (verdict->allowed) {
+	if (verdict->allowed && operation == WEIR__REDIS_GRANT) {
+		verdict->delay = wait; /* until the lease ends */
+		is_strange |= verdict->granted == 0 || wait == 0;
+	} else if (verdict->allowed) {
 		/* IS_RETRY: a limit with count all allowed the request, a different limit denied it, and the attempt
 		 * counted. */
 		verdict->retry_after = word & IS_RETRY ? wait : 0;

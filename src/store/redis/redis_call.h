@@ -8,6 +8,8 @@
 #include "store/redis/redis_plan.h"
 #include "wire/resp.h"
 
+#define WEIR__REDIS_LEASE_MAX (UINT64_C(10) * 1000 * 1000 * 1000)
+
 enum {
 	WEIR__REDIS_CLAIMS_MAX = 16,       /* in a request */
 	WEIR__REDIS_CALL_CLAIMS_MAX = 512, /* in all requests of a call */
@@ -36,6 +38,9 @@ enum weir__redis_operation {
 	WEIR__REDIS_UNDO,   /* gives back up to `cost` units of one charge, as far as they still count: `granted` */
 	WEIR__REDIS_DEPART, /* a take, denied if it would be delayed by more than max_delay; retry_after: that delay */
 	WEIR__REDIS_CANCEL, /* gives back a departure, minus what later ones were built upon: `granted` */
+	WEIR__REDIS_GRANT,  /* lends up to `cost` units: `granted`; `delay` is the time until the lease ends */
+	WEIR__REDIS_RETURN, /* gives back up to `cost` units that were lent: `granted` */
+	WEIR__REDIS_PUSH,   /* charges `cost` units even if less is left: `granted`; then as a peek at cost 0 */
 };
 
 /* The key in Redis is the prefix, then "name:key". */
@@ -47,10 +52,15 @@ struct weir__redis_claim {
 
 	weir_ns max_delay; /* for DEPART; of several claims the least counts */
 	/* For UNDO and CANCEL, the charge: decided_at of its job (redis_job.h), and how many units. For CANCEL also
-	 * when the key was to be full after it: decided_at + reset_after. */
+	 * when the key was to be full after it: decided_at + reset_after. For PUSH, only charged_at. */
 	weir_ns charged_at;
 	uint64_t charged_cost;
 	weir_ns charged_full_at;
+	/* For GRANT: the duration, up to WEIR__REDIS_LEASE_MAX, and how many units may be lent at once. For RETURN: the
+	 * end of the lease by Redis's clock, in microseconds. */
+	weir_ns lease_duration;
+	uint64_t lease_most;
+	uint64_t lease_end_us;
 };
 
 /* Only TAKE and DEPART may have several claims. Claims with the same name and key count as one claim with the sum of
@@ -70,8 +80,8 @@ struct weir__redis_call {
 };
 
 /* Writes EVALSHA with all its arguments. WEIR_ERR_ROOM: writer->length is the size needed. WEIR_ERR_LIMIT: no claims or
- * too many, several claims in a request that is not a take, one key with two plans in a request, or an invalid
- * test_now. WEIR_ERR_FULL: too many claims or plans for one call. */
+ * too many, several claims in a request that is not a take, one key with two plans in a request, an invalid
+ * duration of a lease, or an invalid test_now. WEIR_ERR_FULL: too many claims or plans for one call. */
 int weir__redis_call_write(const struct weir__redis_call *call, struct weir__resp_writer *writer);
 
 enum weir__redis_answer {

@@ -53,7 +53,7 @@ static struct numbers numbers_of(const struct weir_plan *plan)
 		numbers.options |= OPTION;
 	if (plan->flags & WEIR_PLAN_COUNT_ALL)
 		numbers.options |= OPTION_COUNT_ALL;
-	if (plan->flags & WEIR_PLAN_DEBT)
+	if (plan->flags & WEIR_PLAN_RESERVED)
 		numbers.options |= OPTION_SHARED;
 	if (plan->kind == WEIR_KIND_BUCKET) {
 		numbers.a = plan->count;

@@ -272,7 +272,7 @@ static void name_inline(const struct weir__redis_plan_lookup *lookup, const stru
 	char text[WEIR_LIMIT_TEXT_MAX];
 
 	(void)weir_limit_print(&limit->added, text);
-	if (limit->plan.flags & WEIR_PLAN_DEBT)
+	if (limit->plan.flags & WEIR_PLAN_RESERVED)
 		(void)snprintf(ret_name, size, "%s",
 			       is_same_secret(&limit->secret, &lookup->cell) ? "~cell" : "~throttle");
 	else

@@ -192,15 +192,19 @@ static bool add_claims(struct redis_store *store, struct batch *batch, const str
 			limit = claim->limit;
 			plan = found;
 		}
-		batch->claims[batch->n_claims + i] =
-			(struct weir__redis_claim){ .plan = &plan->redis,
-						    .name = { plan->name, plan->name_length },
-						    .key = { claim->key, claim->key_length },
-						    .cost = claim->cost,
-						    .max_delay = request->max_delay,
-						    .charged_at = request->charged_at,
-						    .charged_cost = request->charged_cost,
-						    .charged_full_at = request->charged_full_at };
+		batch->claims[batch->n_claims + i] = (struct weir__redis_claim){
+			.plan = &plan->redis,
+			.name = { plan->name, plan->name_length },
+			.key = { claim->key, claim->key_length },
+			.cost = claim->cost,
+			.max_delay = request->max_delay,
+			.charged_at = request->charged_at,
+			.charged_cost = request->charged_cost,
+			.charged_full_at = request->charged_full_at,
+			.lease_duration = request->lease_duration,
+			.lease_most = request->lease_most,
+			.lease_end_us = request->operation == WEIR__STORE_RETURN ? request->lease_ends[i] : 0
+		};
 	}
 	return true;
 }
@@ -212,7 +216,8 @@ static void add_requests(struct batch *batch, const struct weir__store_request *
 		[WEIR__STORE_PEEK] = WEIR__REDIS_PEEK,     [WEIR__STORE_REFUND] = WEIR__REDIS_REFUND,
 		[WEIR__STORE_UNDO] = WEIR__REDIS_UNDO,     [WEIR__STORE_RESET] = WEIR__REDIS_RESET,
 		[WEIR__STORE_INSPECT] = WEIR__REDIS_PEEK,  [WEIR__STORE_DEPART] = WEIR__REDIS_DEPART,
-		[WEIR__STORE_CANCEL] = WEIR__REDIS_CANCEL,
+		[WEIR__STORE_CANCEL] = WEIR__REDIS_CANCEL, [WEIR__STORE_GRANT] = WEIR__REDIS_GRANT,
+		[WEIR__STORE_RETURN] = WEIR__REDIS_RETURN, [WEIR__STORE_PUSH] = WEIR__REDIS_PUSH,
 	};
 	const uint32_t n = request->is_each ? request->n : 1;
 
@@ -285,10 +290,25 @@ static void flush(struct weir__store *store_)
 
 /* --- completing -------------------------------------------------------------------------------------------------- */
 
+_Static_assert(WEIR__STORE_LEASE_MAX == WEIR__REDIS_LEASE_MAX, "the same maximum");
+
+/* The `delay` of a grant is the time until the lease ends. Redis's clock has whole microseconds. */
+static void take_lease_ends(struct weir__store_request *request)
+{
+	for (uint32_t i = 0; i < request->n; i++) {
+		struct weir_verdict *const verdict = &request->verdicts[i];
+
+		request->lease_ends[i] = verdict->granted > 0 ? (request->decided_at + verdict->delay) / 1000 : 0;
+		verdict->delay = 0;
+	}
+}
+
 static void take_verdicts(const struct redis_store *store, struct weir__store_request *request,
 			  const struct weir_verdict *verdicts)
 {
 	memcpy(request->verdicts, verdicts, request->n * sizeof(*verdicts));
+	if (request->operation == WEIR__STORE_GRANT)
+		take_lease_ends(request);
 	if (request->operation == WEIR__STORE_TAKE || request->operation == WEIR__STORE_UPTO)
 		weir__table_store_count(store->options.table, request);
 	if (!request->is_each && request->n > 1)

@@ -1,10 +1,21 @@
 -- request.lua: requests of all kinds, and their verdicts.
 
+-- With debt and lent units, a time may be longer than the longest that a limit takes to be full.
+local function told(whole, rest)
+	if whole >= TIME_MOST then
+		return TIME_MOST, 0
+	end
+	return whole, rest
+end
+
 -- An allowed take needs no `granted`: it is the cost.
 local function answer(operation, allowed, remaining, granted, wait, wait_rest, reset, reset_rest)
+	reset, reset_rest = told(reset, reset_rest)
 	if not wait then
 		return pack(ANSWER_FORM, NEVER, remaining, reset, reset_rest)
-	elseif not allowed then
+	end
+	wait, wait_rest = told(wait, wait_rest)
+	if not allowed then
 		return pack(WAIT_FORM, HAS_WAIT, remaining, reset, reset_rest, wait, wait_rest)
 	end
 	local word, told_wait, told_granted = ALLOWED, '', ''
@@ -33,7 +44,7 @@ end
 -- Returns as `granted` whether the key had a state. A key without one has no plan either.
 local function reset_key(plan, i)
 	local before, state = state_for(i, plan), untouched(plan)
-	local was_there = not before.plan.functions.is_fresh(before) or (before.is_stored and not before.is_changed)
+	local was_there = not is_untouched(before) or (before.is_stored and not before.is_changed)
 	local _, remaining, _, _, _, reset, reset_rest = plan.functions.step(plan, state, PEEK, 0)
 	state.is_stored, state.is_changed = before.is_stored, true
 	states[KEYS[i]] = state
@@ -62,7 +73,13 @@ function general.undo(operation, place, n, i, charge)
 	local state = state_for(i, plan)
 	local is_departure = operation == CANCEL and state.plan.kind == BUCKET and state.plan.option
 	return with_limit(plan, state, answer(UNDO,
-		state.plan.functions.step(state.plan, state, is_departure and CANCEL or UNDO, min(n, charge.cost), charge)))
+		state.plan.functions.step(state.plan, state, is_departure and CANCEL or UNDO, min(n, charge.cost, COUNT_MOST), charge)))
+end
+
+function general.lease(operation, place, units, i, first, second)
+	local plan = plan_at(place)
+	local state = state_for(i, plan)
+	return with_limit(plan, state, answer(operation, lease(state, operation, units, first, second)))
 end
 
 -- Peeks at all claims, and charges all only if all would allow. Limits with count_all also count a denied attempt, and

@@ -53,7 +53,12 @@ end
 local function untouched(plan)
 	local state = plan.kind == LOG and plan.functions.untouched() or { at = 0, rest = 0, n = 0, counts = {} }
 	state.plan, state.set_at, state.used_at = plan, plan.set_at, plan.kind <= INTERVAL and 0
+	state.lots, state.lent = {}, 0
 	return state
+end
+
+local function is_untouched(state)
+	return state.lent == 0 and state.plan.functions.is_fresh(state)
 end
 
 -- A value of versions 1 and 2, which had no instants of the plan and of the last use. The key may have been used a
@@ -69,16 +74,27 @@ local function state_in(value, key, asked)
 	if type(value) ~= 'string' or #value <= TAG_BYTES then
 		return nil
 	end
+	local is_leased, lots, lent = value:byte(1) == LEASED, {}, 0
+	if is_leased then
+		value, lots, lent = without_lots(value)
+		if not value then
+			return nil
+		end
+	end
 	local is_old = value:byte(1) < VERSION
 	value = is_old and renewed(value) or value
 	local tag = sub(value, 1, TAG_BYTES)
 	local plan = asked.tag == tag and asked or plans[tag] or (value:byte(1) == VERSION and plan_of_tag(tag))
 	plans[tag] = plan or nil
-	local state = plan and plan.functions.read(plan, value, key, is_old)
+	local state = plan and not (is_leased and plan.kind == LOG) and
+		plan.functions.read(plan, value, key, is_old, is_leased)
 	if not state or state.set_at > EXACT or (state.used_at or 0) > EXACT then
 		return nil
 	end
-	state.plan = plan
+	state.plan, state.lots, state.lent, state.is_over = plan, lots, lent, is_leased
+	if lent > 0 then
+		settle(state)
+	end
 	return state
 end
 
@@ -100,7 +116,7 @@ local function state_for(i, plan)
 	local is_stored, is_changed
 	if state then
 		is_stored, is_changed = state.is_stored, state.is_changed
-		state = not state.plan.functions.is_fresh(state) and state or nil
+		state = not is_untouched(state) and state or nil
 	else
 		local value = fetch(plan, i)
 		is_stored, state = value and true, value and state_in(value, key, plan)
@@ -114,6 +130,15 @@ local function state_for(i, plan)
 	return state
 end
 
+-- Lent units are charged when their lease ends at the latest, and refill after that.
+local function lasts(plan, state)
+	local full_in, lots = plan.functions.lasts(plan, state), state.lots
+	if #lots == 0 then
+		return full_in
+	end
+	return math.max(full_in, lots[#lots].at - now) + ceil(state.lent / plan.most) * plan.span
+end
+
 local function store(key, state)
 	local plan = state.plan
 	local kind = plan.functions
@@ -122,11 +147,14 @@ local function store(key, state)
 		return
 	end
 	local value = kind.write(plan, state)
+	if state.lent > 0 or (state.is_over and kind.is_over and kind.is_over(plan, state)) then
+		value = with_lots(value, state)
+	end
 	if is_test then
 		call('SET', key, value)
 		return
 	end
-	local expires_ms = expiry(plan, kind.lasts(plan, state))
+	local expires_ms = expiry(plan, lasts(plan, state))
 	if state.is_stored then
 		call('SET', key, value, 'PX', expires_ms)
 	elseif not call('SET', key, value, 'PX', expires_ms, 'NX') then
@@ -142,7 +170,7 @@ local function save()
 		local key = KEYS[i]
 		local state = states[key]
 		if state and state.is_changed then
-			if not state.plan.functions.is_fresh(state) then
+			if not is_untouched(state) then
 				store(key, state)
 			elseif state.is_stored then
 				to_delete[#to_delete + 1] = key

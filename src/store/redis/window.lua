@@ -22,11 +22,11 @@ local function make_window()
 			at, rest = start_at_now(plan)
 			counted = 0
 		end
-		if counted == 0 and plan.option then
+		if counted == 0 and plan.option and state.lent == 0 then
 			at, rest = now, 0
 		end
 		state.view_at, state.view_rest, state.view_n = at, rest, counted
-		return plan.most - min(plan.most, counted)
+		return plan.most - min(plan.most, counted + lent_of(plan, state))
 	end
 
 	function window.notice(plan, state)
@@ -41,7 +41,36 @@ local function make_window()
 		state.at, state.rest, state.n = state.view_at, state.view_rest, state.view_n
 	end
 
-	window.count_denied = window.charge
+	window.count_denied, window.charge_late = window.charge, window.charge
+
+	-- The window of a lease begins, although nothing is charged.
+	function window.open(state)
+		state.at, state.rest, state.n = state.view_at, state.view_rest, state.view_n
+	end
+
+	-- A window that began with a request may have begun with this one, or began a little later because servers
+	-- pushed in a different order.
+	function window.push(plan, state, cost, at)
+		local begins = plan.option and min(at, now) or state.view_at
+		if not plan.option then
+			if is_less(at, 0, state.view_at, state.view_rest) then
+				return false
+			end
+		elseif state.view_n + state.lent > 0 then
+			begins = state.view_at
+			if is_less(at + plan.whole, plan.rest, state.view_at, state.view_rest) then
+				return false
+			end
+		elseif is_less(at + plan.whole, plan.rest, now, 1) or
+			(state.n > 0 and is_less(at, 0, plus(state.at, state.rest, plan.whole, plan.rest))) then
+			return false
+		end
+		if begins ~= state.view_at then
+			state.view_at, state.view_rest = begins, 0
+		end
+		window.charge(plan, state, cost)
+		return true
+	end
 
 	-- A cost that does not fit waits for the next window.
 	function window.retry(plan, state)
@@ -49,7 +78,7 @@ local function make_window()
 	end
 
 	function window.reset(plan, state)
-		if state.view_n == 0 then
+		if state.view_n + state.lent == 0 then
 			return 0, 0
 		end
 		return window.retry(plan, state)

@@ -31,8 +31,8 @@ int weir__inline_limit_init(struct weir_table_limit *inline_limit, struct weir_t
 
 void weir__inline_limit_share(struct weir_table_limit *inline_limit)
 {
-	inline_limit->plan.flags |= WEIR_PLAN_DEBT;
-	inline_limit->first.plan.flags |= WEIR_PLAN_DEBT;
+	inline_limit->plan.flags |= WEIR_PLAN_RESERVED;
+	inline_limit->first.plan.flags |= WEIR_PLAN_RESERVED;
 	weir__view_init(inline_limit);
 }
 

@@ -81,6 +81,9 @@ struct weir__region_header {
 	union weir__atomic16 hold;
 
 	struct weir__clock_anchor clock __attribute__((aligned(WEIR__LINE_BYTES)));
+	/* What leases add to CLOCK_BOOTTIME, see held.h. A process that starts sets it, unless it goes on for another. Slots
+	 * of leases are found only under the anchor that they were made by. 0: no leases yet. */
+	_Atomic uint64_t lease_anchor;
 
 	/* Counts how often usage is forgiven, which means removed from slots before it has refilled: by resets, refunds
 	 * and evictions. It is incremented before the removal. Keys with the same lowest bits of the fingerprint, not

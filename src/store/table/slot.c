@@ -7,7 +7,7 @@
 #include "core/text.h"
 
 _Static_assert(WEIR_TABLE_DURATION_MAX + 2 * WEIR__STEP_BACK_MAX <= UINT64_C(1) << 59,
-	       "what is owed at the last instant, by a clock that went back, must fit the slot");
+	       "the usage at the last instant, by a clock that went back, must fit the slot");
 
 static const uint32_t count_mask = (UINT32_C(1) << WEIR__SLOT_LEVEL_SHIFT) - 1;
 static const uint32_t window_mask = (UINT32_C(1) << WEIR__SLOT_WINDOW_BITS) - 1;

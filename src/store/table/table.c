@@ -484,6 +484,36 @@ void weir__table_take_hashed(struct weir_table *table, const struct weir_table_l
 	(void)take_hashed(NULL, table, limit, hash, now, cost, ret_verdict);
 }
 
+struct weir_verdict weir__table_peek_hashed(struct weir_table *table, const struct weir_table_limit *limit,
+					    uint64_t hash, weir_ns now)
+{
+	const uint64_t number = WEIR__VIEW_WORD(limit, number);
+	const uint32_t fingerprint = weir__fingerprint_in(hash, WEIR__VIEW_WORD(limit, mark));
+	union weir__atomic16 *const line = weir__table_home(table, hash);
+	const unsigned matches = weir__line_matches(line, fingerprint);
+
+	if (WEIR__LIKELY(matches != 0 && limit->first.plan.kind == WEIR_KIND_BUCKET &&
+			 now - table->epoch <= WEIR__SLOT_TIME_MAX)) {
+		const struct weir__slot_format format = { .plan = { .count = WEIR__VIEW_WORD(limit, format.plan.count),
+								    .period = WEIR__VIEW_WORD(limit,
+											      format.plan.period),
+								    .most = WEIR__VIEW_WORD(limit, format.plan.most) },
+							  .epoch = table->epoch };
+		const uint32_t tag = WEIR__VIEW_WORD(limit, format.tag);
+		const struct weir_state seen = weir__atomic16_load(line + __builtin_ctz(matches));
+		struct weir_state state = weir__slot_unpack_bucket(&format, seen);
+		struct weir_verdict verdict = { .allowed = true, .limit = format.plan.most };
+
+		weir__bucket_level(&format.plan, &state, now, &verdict);
+		/* Core finds out whether the clock went back. */
+		if (WEIR__LIKELY(weir__slot_fingerprint(seen) == fingerprint && weir__slot_tag(seen) == tag &&
+				 weir__bucket_used(&format.plan, &state, now) <= weir__bucket_duration(&format.plan) &&
+				 weir__view_is_current(limit, number)))
+			return verdict;
+	}
+	return weir__table_step(table, limit, hash, weir_step_peek, weir__table_clamp(table, now), 0, NULL);
+}
+
 void weir__table_prefetch_take(const struct weir_table *table, const struct weir__region_limit *entry, uint64_t hash)
 {
 	__builtin_prefetch(weir__table_home(table, hash), 1);

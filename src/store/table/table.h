@@ -434,6 +434,10 @@ void weir__table_limit_stats(const struct weir_table *table, uint32_t index, str
 void weir__table_take_hashed(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
 			     uint64_t cost, struct weir_verdict *ret_verdict);
 
+/* weir_table_peek at a cost of 0 for a key that is already hashed. */
+struct weir_verdict weir__table_peek_hashed(struct weir_table *table, const struct weir_table_limit *limit,
+					    uint64_t hash, weir_ns now);
+
 /* weir_table_take and weir_table_decide for keys that are already hashed, as long as the epoch check holds. hashes may
  * be NULL. If the check fails they return false and WEIR_ERR_CHANGE, and nothing was decided. */
 bool weir__table_take_while(const struct weir__epoch_check *epoch_check, struct weir_table *table,

@@ -190,6 +190,41 @@ static void what_cannot_be_asked(void)
 	CHECK(refused(&call) == WEIR_ERR_LIMIT);
 }
 
+/* Two numbers follow, and they never share a run. */
+static void leases_and_pushes(void)
+{
+	struct weir__redis_claim claims[4];
+	struct weir__redis_request requests[4];
+	struct weir__redis_call call = call_of(requests, 4);
+
+	use_plan("10/s");
+	for (size_t i = 0; i < 4; i++) {
+		claims[i] = claim_of(&plans[0], "a", 3);
+		claims[i].lease_duration = 258001; /* rounded up to 259 us */
+		claims[i].lease_most = UINT64_MAX; /* capped at 2^52 */
+		claims[i].lease_end_us = 260;
+		claims[i].charged_at = 261999;
+		requests[i] = (struct weir__redis_request){ WEIR__REDIS_GRANT, &claims[i], 1 };
+	}
+	requests[2].operation = WEIR__REDIS_RETURN;
+	requests[3].operation = WEIR__REDIS_PUSH;
+	CHECK_EQ(written(&call), 9);
+	check_argument(7,
+		       "\0"
+		       "\11\1\0\0\3\0\0\0\0\0\0\1\0\3\1\0\0\0\0\0\0\0\0\0\0\0\20"
+		       "\11\1\0\0\3\0\0\0\0\0\0\1\0\3\1\0\0\0\0\0\0\0\0\0\0\0\20"
+		       "\12\1\0\0\3\0\0\0\0\0\0\1\0\4\1\0\0\0\0\0\0\0\0\0\0\0\0"
+		       "\13\1\0\0\3\0\0\0\0\0\0\1\0\5\1\0\0\0\0\0\0\0\0\0\0\0\0",
+		       109);
+	call.n = 1;
+	claims[0].lease_duration = WEIR__REDIS_LEASE_MAX;
+	CHECK(refused(&call) == WEIR_OK);
+	claims[0].lease_duration++;
+	CHECK(refused(&call) == WEIR_ERR_LIMIT);
+	claims[0].lease_duration = 0;
+	CHECK(refused(&call) == WEIR_ERR_LIMIT);
+}
+
 static void what_does_not_fit_one_call(void)
 {
 	static struct weir__redis_claim claims[WEIR__REDIS_CALL_CLAIMS_MAX + 1];
@@ -307,6 +342,38 @@ static void a_verdict_by_another_plan_has_its_limit(void)
 		CHECK_EQ(answer_to(&call, WEIR__RESP_BULK, bytes, length, verdicts).answer, WEIR__REDIS_STRANGE);
 }
 
+static void a_grant_says_when_it_ends(void)
+{
+	static const char bytes[] = HEAD
+		"\15\7\0\0\0\0\0\3\0\0\0\0\0\0\0\0\372\0\0\0\0\0\0\0\0\2\0\0\0\0\0" /* 2 for 250 us */
+		"\4\0\0\0\0\0\0\5\0\0\0\0\0\0\0\0\2\0\0\0\0\0\0\1\0";               /* none: retry in 2001 ns */
+	static const char strange[][48] = {
+		HEAD "\11\7\0\0\0\0\0" NO_SPAN "\2\0\0\0\0\0",         /* no end */
+		HEAD "\15\7\0\0\0\0\0" NO_SPAN NO_SPAN "\2\0\0\0\0\0", /* ends at once */
+		HEAD "\5\7\0\0\0\0\0" NO_SPAN "\1\0\0\0\0\0\0\0\0",    /* no units */
+	};
+	struct weir__redis_claim claims[] = { claim_of(use_plan("10/s"), "a", 3), claim_of(&plans[0], "b", 3) };
+	const struct weir__redis_request requests[] = { { WEIR__REDIS_GRANT, &claims[0], 1 },
+							{ WEIR__REDIS_GRANT, &claims[1], 1 } };
+	const struct weir__redis_call call = call_of(requests, 2), one = call_of(requests, 1);
+	struct weir_verdict verdicts[2];
+
+	claims[0].lease_duration = claims[1].lease_duration = 1000;
+	CHECK_EQ(answer_to(&call, WEIR__RESP_BULK, bytes, sizeof(bytes) - 1, verdicts).answer, WEIR__REDIS_DECIDED);
+	CHECK(verdicts[0].allowed);
+	CHECK_EQ(verdicts[0].granted, 2);
+	CHECK_EQ(verdicts[0].remaining, 7);
+	CHECK_EQ(verdicts[0].delay, 250000);
+	CHECK_EQ(verdicts[0].retry_after, 0);
+	CHECK(!verdicts[1].allowed);
+	CHECK_EQ(verdicts[1].delay, 0);
+	CHECK_EQ(verdicts[1].retry_after, 2001);
+	for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++)
+		for (size_t length = 12; length <= sizeof(strange[i]); length++)
+			CHECK_EQ(answer_to(&one, WEIR__RESP_BULK, strange[i], length, verdicts).answer,
+				 WEIR__REDIS_STRANGE);
+}
+
 /* Of forgotten requests only the number of their verdicts is known. */
 static void answers_of_the_forgotten_are_skipped(void)
 {
@@ -421,7 +488,8 @@ static void a_reset_is_never_refused(void)
 
 TESTS(TEST(a_request_is_keys_runs_and_plans), TEST(a_time_is_for_tests_alone), TEST(runs_differ_in_nothing_but_keys),
       TEST(an_undo_has_its_charge), TEST(a_verdict_by_another_plan_has_its_limit), TEST(a_key_that_comes_again_is_told),
-      TEST(claims_of_one_key_are_one), TEST(what_cannot_be_asked), TEST(what_does_not_fit_one_call),
-      TEST(an_answer_becomes_a_verdict), TEST(a_wait_of_one_that_shapes_is_its_delay),
-      TEST(answers_of_the_forgotten_are_skipped), TEST(a_request_has_an_answer_for_each_key),
-      TEST(errors_are_told_apart), TEST(what_the_script_does_not_say), TEST(a_reset_is_never_refused))
+      TEST(claims_of_one_key_are_one), TEST(what_cannot_be_asked), TEST(leases_and_pushes),
+      TEST(what_does_not_fit_one_call), TEST(an_answer_becomes_a_verdict), TEST(a_grant_says_when_it_ends),
+      TEST(a_wait_of_one_that_shapes_is_its_delay), TEST(answers_of_the_forgotten_are_skipped),
+      TEST(a_request_has_an_answer_for_each_key), TEST(errors_are_told_apart), TEST(what_the_script_does_not_say),
+      TEST(a_reset_is_never_refused))

@@ -760,7 +760,7 @@ static void a_call_has_a_longest(void)
 	CHECK_TEXT(said(0), "EVALSHA 1");
 	take_done();
 	check_done(3, WEIR__REDIS_JOB_UNREACHED);
-	CHECK_TEXT(info().last_error, "h:6379: there is no room for one job in a call");
+	CHECK_TEXT(info().last_error, "h:6379: a single job exceeds the size of a call");
 	admit(0, 1, 9);
 	check_done(4, WEIR__REDIS_JOB_DECIDED);
 	end();
@@ -962,7 +962,7 @@ static void a_node_joins_until_the_others_must_know(void)
 	CHECK(!info().is_joining);
 	beat_for(MS(3000), ":4\r\n"); /* another server has joined */
 	CHECK(!info().is_joining && info().nodes == 4);
-	for (uint32_t link = 0; link < 2; link++) /* cut off for so long that the others may have forgotten it */
+	for (uint32_t link = 0; link < 2; link++) /* cut off long enough that the others may have forgotten it */
 		weir__redis_client_lost(client, link, "it is cut off", now);
 	(void)wishes();
 	for (int i = 0; i < 35; i++) {

@@ -1,6 +1,6 @@
 /* redis_nodes.c: plays random traces of several nodes on the script in a real Redis, and compares every answer.
  *
- *     redis_nodes FILE        as tests/model/nodes.py prints it
+ *     redis_nodes FILE        as tests/model/nodes.py or leases.py prints it
  *
  * Exits 1 if an answer differs. A key is skipped and counted if Redis cannot hold one of its plans. */
 #include "redis_server.h"
@@ -10,7 +10,15 @@
 
 #include "store/redis/redis_call.h"
 
-enum { NODES = 3, ROW_SIZE = 512, SHOWN_MOST = 20, PLAN_WORDS = 11, ANSWER_WORDS = 12, WORDS_MOST = 16 };
+enum {
+	NODES = 3,
+	ROW_SIZE = 512,
+	SHOWN_MOST = 20,
+	PLAN_WORDS = 11,
+	ANSWER_WORDS = 12,
+	LEASE_WORDS = 14,
+	WORDS_MOST = 16
+};
 
 static struct redis_server server;
 static struct weir__redis_plan plans[NODES];
@@ -61,7 +69,7 @@ static enum weir_algorithm algorithm_of(const char *name)
 }
 
 /* Returns false if Redis cannot hold the plan. */
-static bool read_plan(char *const *words, struct weir__redis_plan *ret_plan)
+static bool read_plan(char *const *words, bool is_police, struct weir__redis_plan *ret_plan)
 {
 	struct weir_limit limit = weir_limit_of(algorithm_of(words[3]), number_of(words[4]), number_of(words[5]));
 	struct weir_plan plan;
@@ -71,7 +79,7 @@ static bool read_plan(char *const *words, struct weir__redis_plan *ret_plan)
 	limit.align_first = number_of(words[8]);
 	limit.count_all = number_of(words[9]);
 	limit.segments = number_of(words[10]);
-	limit.shape = limit.algorithm == WEIR_LEAKY_BUCKET;
+	limit.shape = limit.algorithm == WEIR_LEAKY_BUCKET && !is_police;
 	if (weir_plan_compile(&limit, &plan, NULL) != WEIR_OK)
 		malformed("the limit is invalid");
 	if (weir__redis_plan_init(ret_plan, &plan, NULL) != WEIR_OK)
@@ -87,10 +95,10 @@ static enum weir__redis_operation operation_of(const char *word)
 	static const struct {
 		const char *word;
 		enum weir__redis_operation operation;
-	} operations[] = { { "take", WEIR__REDIS_TAKE },
-			   { "upto", WEIR__REDIS_UP_TO },
-			   { "peek", WEIR__REDIS_PEEK },
-			   { "refund", WEIR__REDIS_REFUND } };
+	} operations[] = { { "take", WEIR__REDIS_TAKE },     { "upto", WEIR__REDIS_UP_TO },
+			   { "peek", WEIR__REDIS_PEEK },     { "refund", WEIR__REDIS_REFUND },
+			   { "undo", WEIR__REDIS_UNDO },     { "grant", WEIR__REDIS_GRANT },
+			   { "return", WEIR__REDIS_RETURN }, { "push", WEIR__REDIS_PUSH } };
 
 	for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
 		if (strcmp(word, operations[i].word) == 0)
@@ -98,13 +106,28 @@ static enum weir__redis_operation operation_of(const char *word)
 	malformed("an operation was expected");
 }
 
-static struct weir_verdict ask(char *const *words)
+/* The numbers of a lease row are those of the operation that it has. */
+static struct weir__redis_claim claim_of(char *const *words, enum weir__redis_operation operation, bool is_lease)
+{
+	const uint64_t first = is_lease ? number_of(words[5]) : 0, second = is_lease ? number_of(words[6]) : 0;
+
+	return (struct weir__redis_claim){ .plan = &plans[node_of(words[1])],
+					   .name = { "l", 1 },
+					   .key = { "k", 1 },
+					   .cost = number_of(words[4]),
+					   .charged_at = operation == WEIR__REDIS_PUSH ? first * 1000 : first,
+					   .charged_cost = second,
+					   .lease_duration = first,
+					   .lease_most = second,
+					   .lease_end_us = first };
+}
+
+static struct weir_verdict ask(char *const *words, bool is_lease)
 {
 	const weir_ns now = number_of(words[2]);
-	const struct weir__redis_claim claim = {
-		.plan = &plans[node_of(words[1])], .name = { "l", 1 }, .key = { "k", 1 }, .cost = number_of(words[4])
-	};
-	const struct weir__redis_request request = { operation_of(words[3]), &claim, 1 };
+	const enum weir__redis_operation operation = operation_of(words[3]);
+	const struct weir__redis_claim claim = claim_of(words, operation, is_lease);
+	const struct weir__redis_request request = { operation, &claim, 1 };
 	const struct weir__redis_call call = {
 		.sha1 = weir__redis_script.sha1, .prefix = { "p:", 2 }, .requests = &request, .n = 1, .test_now = &now
 	};
@@ -127,20 +150,21 @@ static bool is_so(const char *word, uint64_t found)
 	return strcmp(word, "-") == 0 || number_of(word) == found;
 }
 
-static bool compare(char *const *words)
+static bool compare(char *const *words, bool is_lease)
 {
-	const struct weir_verdict found = ask(words);
+	const struct weir_verdict found = ask(words, is_lease);
 	const char *const verdict = found.allowed ? "allow" : found.never ? "never" : "deny";
-	const bool is_right = strcmp(words[5], verdict) == 0 && is_so(words[6], found.limit) &&
-			      is_so(words[7], found.remaining) && is_so(words[8], found.retry_after) &&
-			      is_so(words[9], found.reset_after) && is_so(words[10], found.delay) &&
-			      is_so(words[11], found.granted);
+	char *const *const told = words + (is_lease ? LEASE_WORDS : ANSWER_WORDS) - 7;
+	const bool is_right = strcmp(told[0], verdict) == 0 && is_so(told[1], found.limit) &&
+			      is_so(told[2], found.remaining) && is_so(told[3], found.retry_after) &&
+			      is_so(told[4], found.reset_after) && is_so(told[5], found.delay) &&
+			      is_so(told[6], found.granted);
 
 	asked++;
 	if (!is_right && wrong++ < SHOWN_MOST) {
 		printf("line %lu:", line);
-		for (size_t i = 0; i < ANSWER_WORDS; i++)
-			printf(" %s", words[i]);
+		for (char *const *word = words; word < told + 7; word++)
+			printf(" %s", *word);
 		printf("\n    answered: %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
 		       verdict, found.limit, found.remaining, found.retry_after, found.reset_after, found.delay,
 		       found.granted);
@@ -151,15 +175,19 @@ static bool compare(char *const *words)
 /* After a wrong answer, or a plan that Redis cannot hold, the rest of the key is skipped. */
 static bool play(char *const *words, size_t n)
 {
-	if (n == PLAN_WORDS && strcmp(words[0], "plan") == 0) {
-		const bool fits = read_plan(words, &plans[node_of(words[1])]);
+	const bool is_police = n == PLAN_WORDS + 1 && strcmp(words[PLAN_WORDS], "police") == 0;
+
+	if ((n == PLAN_WORDS || is_police) && strcmp(words[0], "plan") == 0) {
+		const bool fits = read_plan(words, is_police, &plans[node_of(words[1])]);
 
 		skipped += !fits;
 		return fits;
 	}
+	if (n == LEASE_WORDS && strcmp(words[0], "lease") == 0)
+		return compare(words, true);
 	if (n != ANSWER_WORDS || strcmp(words[0], "ask") != 0)
-		malformed("expected key, plan or ask");
-	return compare(words);
+		malformed("expected key, plan, ask or lease");
+	return compare(words, false);
 }
 
 int main(int argc, char **argv)

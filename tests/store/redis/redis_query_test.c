@@ -384,7 +384,7 @@ static void a_deadline_while_it_waits(void)
 	end();
 }
 
-/* Otherwise the reply would be taken for that of the next query. */
+/* Otherwise the reply would be taken for the reply to the next query. */
 static void a_deadline_when_it_is_sent(void)
 {
 	come_up();

@@ -5,7 +5,10 @@
  *
  * Checked at each step: a job completes once, and within its budget; a decided job was executed exactly once, with the
  * store's verdicts; a job that was not sent is never executed; no key is allowed more than its limit, plus one burst
- * for each time that the store has lost data. When all faults have ended, each node is up within 1 s, and from then on
+ * for each time that the store has lost data. Nodes also hold units that the store has lent them, and spend these as
+ * late as the lease allows: no interval and no window has more than the limit gives, as long as no data is lost. To one
+ * key of each limit they push what they have allowed: there it is more by what the other nodes have not pushed, and by
+ * what crashed nodes lost. When all faults have ended, each node is up within 1 s, and from then on
  * everything is decided. */
 #include "store/redis/redis_client.h"
 
@@ -14,7 +17,7 @@
 
 #include "simulated_network.h"
 
-enum { TIMERS = 64 };
+enum { TIMERS = 64, HELD_MOST = 16, AHEAD = 3 };
 
 static const weir_ns start = UINT64_C(1790000000) * 1000 * SIM_MS, up_within = 1000 * SIM_MS;
 
@@ -28,6 +31,27 @@ struct job {
 	char keys[SIM_CLAIMS_MAX][8];
 	weir_ns asked_at;
 	bool is_done;
+	uint32_t node;
+	uint64_t window; /* of a push: that of its units */
+};
+
+/* Units that a node holds. */
+struct held {
+	uint32_t plan, key;
+	uint64_t units, end_us;
+	weir_ns until; /* may be spent before this instant */
+};
+
+/* Units that a node has allowed and that no reply has confirmed, and what it knows of the store. */
+struct ahead {
+	uint64_t units, window, used; /* used in the window */
+	weir_ns full_at;              /* of the bucket */
+	bool is_known, is_pushing;
+};
+
+/* An exact limit that is charged when a unit is really spent. */
+struct spent {
+	uint64_t full_at_us, window, count;
 };
 
 enum timer_kind {
@@ -61,6 +85,11 @@ static struct {
 	struct timer timers[TIMERS];
 	uint32_t n_timers, n_jobs;
 	uint64_t admitted[SIM_PLANS][SIM_KEYS];
+	struct held held[SIM_NODES][HELD_MOST]; /* of a free place, `units` is 0 */
+	struct ahead ahead[SIM_NODES][SIM_PLANS];
+	struct spent spent[SIM_PLANS][SIM_KEYS];
+	uint32_t crashes; /* of nodes */
+	uint64_t lent, returned, pushed;
 	uint64_t outcomes[3];
 	const char *fault; /* the first failed check */
 } world;
@@ -152,7 +181,8 @@ static void count_admitted(const struct job *job)
 			const uint32_t plan = claim->plan == &sim_plans[1];
 			uint64_t *admitted;
 
-			if (claim->name.bytes[0] == 'm' || job->requests[i].operation == WEIR__REDIS_PEEK)
+			if (claim->name.bytes[0] == 'm' || job->requests[i].operation == WEIR__REDIS_PEEK ||
+			    job->requests[i].operation >= WEIR__REDIS_GRANT)
 				continue;
 			/* One of several claims may be allowed but not charged, because another is denied. */
 			if (job->requests[i].n == 2 && !(verdict[0].allowed && verdict[j == 0 ? 1 : -1].allowed))
@@ -161,6 +191,141 @@ static void count_admitted(const struct job *job)
 			*admitted += verdict->granted;
 			require(*admitted <= most_admitted(plan), "more is admitted than the limit gives");
 		}
+}
+
+/* --- leases and pushes ------------------------------------------------------------------------------------------- */
+
+/* A unit that is spent: no interval has more than the burst and what refills in it, and no window more than its count.
+ * After a loss of data, what was lent before may be spent, too. */
+static void spend(uint32_t plan, uint32_t key, uint64_t units)
+{
+	const uint64_t now_us = world.now / SIM_US, losses = world.losses > 0 ? world.losses + 1 : 0;
+	const uint64_t over = key == SIM_PUSHED_KEY ? (world.n_nodes - 1 + world.crashes) * (uint64_t)AHEAD : 0;
+	struct spent *const spent = &world.spent[plan][key];
+
+	if (plan == 0) {
+		spent->full_at_us = (spent->full_at_us > now_us ? spent->full_at_us : now_us) + units * SIM_TOKEN_US;
+		require(spent->full_at_us - now_us <= (SIM_BURST * (1 + losses) + over) * SIM_TOKEN_US,
+			"an interval has more than the limit gives");
+		return;
+	}
+	if (spent->window != now_us / SIM_WINDOW_US)
+		spent->count = 0;
+	spent->window = now_us / SIM_WINDOW_US;
+	spent->count += units;
+	require(spent->count <= SIM_COUNT * (1 + losses) + over, "a window has more than its count");
+}
+
+/* The node's clock is slow by a thousandth. It counts from before it has sent the call. */
+static void hold(const struct job *job, const struct weir__redis_claim *claim, const struct weir_verdict *verdict)
+{
+	const uint32_t plan = claim->plan == &sim_plans[1];
+	weir_ns duration = claim->lease_duration;
+
+	if (plan == 1 && verdict->reset_after / 1000 * 999 < duration)
+		duration = verdict->reset_after / 1000 * 999;
+	if (job->asked_at + duration + duration / 1000 <= world.now)
+		return;
+	for (struct held *held = world.held[job->node]; held < world.held[job->node] + HELD_MOST; held++)
+		if (held->units == 0) {
+			*held = (struct held){ plan, (uint32_t)(claim->key.bytes[1] - '0'), verdict->granted,
+					       (job->job.decided_at + verdict->delay) / 1000,
+					       job->asked_at + duration + duration / 1000 };
+			world.lent += verdict->granted;
+			return;
+		}
+}
+
+/* All that is left of leases that are about to end is spent. */
+static void spend_last(uint32_t node)
+{
+	for (struct held *held = world.held[node]; held < world.held[node] + HELD_MOST; held++)
+		if (held->units > 0 && held->until <= world.now + 1) {
+			require(world.now < held->until, "units are spent after their lease has ended");
+			spend(held->plan, held->key, held->units);
+			held->units = 0;
+		}
+}
+
+static void spend_some(uint32_t node)
+{
+	struct held *const held = &world.held[node][chance(HELD_MOST)];
+	const uint64_t units = chance(4);
+
+	if (held->units < units)
+		return;
+	spend(held->plan, held->key, units);
+	held->units -= units;
+}
+
+static uint64_t window_now(void)
+{
+	return world.now / SIM_US / SIM_WINDOW_US;
+}
+
+/* Units of a window that has turned are dropped. */
+static struct ahead *ahead_of(uint32_t node, uint32_t plan)
+{
+	struct ahead *const ahead = &world.ahead[node][plan];
+
+	if (plan == 1 && ahead->window != window_now()) {
+		ahead->window = window_now();
+		ahead->units = ahead->used = 0;
+	}
+	return ahead;
+}
+
+/* Allows a unit that is pushed later, if the node's mirror of the store says that one is left. */
+static void allow_ahead(uint32_t node, uint32_t plan)
+{
+	struct ahead *const ahead = ahead_of(node, plan);
+	const weir_ns token = SIM_TOKEN_US * SIM_US;
+
+	if (!ahead->is_known || ahead->units == AHEAD)
+		return;
+	if (plan == 0) {
+		if (ahead->full_at < world.now)
+			ahead->full_at = world.now;
+		if (ahead->full_at + token > world.now + SIM_BURST * token)
+			return;
+		ahead->full_at += token;
+	} else if (ahead->used++ >= SIM_COUNT) {
+		return;
+	}
+	ahead->units++;
+	spend(plan, SIM_PUSHED_KEY, 1);
+}
+
+/* The reply overwrites the mirror, with the units that were allowed since the push was sent. */
+static void pushed(const struct job *job, const struct weir__redis_claim *claim, const struct weir_verdict *verdict)
+{
+	const uint32_t plan = claim->plan == &sim_plans[1];
+	struct ahead *const ahead = ahead_of(job->node, plan);
+
+	ahead->is_pushing = false;
+	if (job->job.outcome != WEIR__REDIS_JOB_DECIDED || (plan == 1 && job->window != ahead->window))
+		return;
+	world.pushed += claim->cost;
+	ahead->is_known = true;
+	ahead->units -= claim->cost;
+	ahead->used = SIM_COUNT - verdict->remaining + ahead->units;
+	ahead->full_at = job->job.decided_at + verdict->reset_after + ahead->units * SIM_TOKEN_US * SIM_US;
+}
+
+/* Grants, returns and pushes are the first request of a job. */
+static void lease_done(const struct job *job)
+{
+	const struct weir__redis_claim *const claim = &job->claims[0];
+	const bool is_decided = job->job.outcome == WEIR__REDIS_JOB_DECIDED;
+
+	if (world.clients[job->node] == NULL) /* the node has crashed */
+		return;
+	if (job->requests[0].operation == WEIR__REDIS_GRANT && is_decided && job->verdicts[0].allowed)
+		hold(job, claim, &job->verdicts[0]);
+	else if (job->requests[0].operation == WEIR__REDIS_RETURN && is_decided)
+		world.returned += job->verdicts[0].granted;
+	else if (job->requests[0].operation == WEIR__REDIS_PUSH)
+		pushed(job, claim, &job->verdicts[0]);
 }
 
 static void check_decided(const struct job *job, const struct sim_job *known)
@@ -189,11 +354,12 @@ static void on_done(struct weir__redis_job *done)
 		check_decided(job, &sim_jobs[number]);
 	else if (done->outcome == WEIR__REDIS_JOB_UNREACHED)
 		require(sim_jobs[number].executed == 0, "a job is executed that was not asked");
+	lease_done(job);
 }
 
 static size_t add_claim(struct job *job, size_t n, uint32_t plan, uint64_t cost)
 {
-	(void)snprintf(job->keys[n], sizeof(job->keys[n]), "k%u", (unsigned)chance(SIM_KEYS));
+	(void)snprintf(job->keys[n], sizeof(job->keys[n]), "k%u", (unsigned)chance(SIM_PUSHED_KEY));
 	job->claims[n] = (struct weir__redis_claim){
 		.plan = &sim_plans[plan], .name = { &sim_names[plan], 1 }, .key = { job->keys[n], 2 }, .cost = cost
 	};
@@ -205,12 +371,65 @@ static void add_request(struct job *job, enum weir__redis_operation operation, s
 	job->requests[job->job.n++] = (struct weir__redis_request){ operation, &job->claims[first], n };
 }
 
+static size_t add_grant(struct job *job)
+{
+	const size_t n = add_claim(job, 0, (uint32_t)chance(SIM_PLANS), 1 + chance(8));
+
+	job->claims[0].lease_duration = 5 * SIM_MS + chance(60) * SIM_MS;
+	job->claims[0].lease_most = 1 + chance(30);
+	add_request(job, WEIR__REDIS_GRANT, 0, 1);
+	return n;
+}
+
+/* The node spends none of the units that it returns. */
+static size_t add_return(struct job *job)
+{
+	struct held *const held = &world.held[job->node][chance(HELD_MOST)];
+	const uint64_t units = held->units > 0 ? 1 + chance(held->units) : 0;
+	const size_t n = add_claim(job, 0, held->plan, units);
+
+	job->keys[0][1] = (char)('0' + held->key);
+	job->claims[0].lease_end_us = held->end_us;
+	held->units -= units;
+	add_request(job, WEIR__REDIS_RETURN, 0, 1);
+	return n;
+}
+
+static size_t add_push(struct job *job, uint32_t plan)
+{
+	struct ahead *const ahead = ahead_of(job->node, plan);
+	const size_t n = add_claim(job, 0, plan, ahead->units);
+
+	job->keys[0][1] = '0' + SIM_PUSHED_KEY;
+	job->claims[0].charged_at = world.now;
+	job->window = ahead->window;
+	ahead->is_pushing = true;
+	add_request(job, WEIR__REDIS_PUSH, 0, 1);
+	return n;
+}
+
 /* One to three requests, and the mark. */
 static void fill_in(struct job *job, size_t number)
 {
+	const uint64_t what = chance(8);
 	size_t n = 0;
 
-	switch (chance(4)) {
+	switch (what) {
+	case 4:
+		n = add_grant(job);
+		break;
+	case 5:
+		n = add_return(job);
+		break;
+	case 6:
+	case 7:
+		if (!world.ahead[job->node][what == 7].is_pushing) {
+			n = add_push(job, what == 7);
+			break;
+		}
+		n = add_claim(job, 0, 0, 1);
+		add_request(job, WEIR__REDIS_TAKE, 0, 1);
+		break;
 	case 0:
 		n = add_claim(job, add_claim(job, 0, 0, 1), 1, 2);
 		add_request(job, WEIR__REDIS_TAKE, 0, 2);
@@ -243,6 +462,7 @@ static void ask(uint32_t node)
 		sim_abort("more jobs than can be");
 	memset(job, 0, sizeof(*job));
 	memset(&sim_jobs[world.n_jobs], 0, sizeof(sim_jobs[0]));
+	job->node = node;
 	fill_in(job, world.n_jobs++);
 	job->asked_at = world.now;
 	job->job.requests = job->requests;
@@ -451,11 +671,16 @@ static void stop_server(void)
 static void crash_node(void)
 {
 	const uint32_t node = (uint32_t)chance(world.n_nodes);
+	struct weir__redis_client *client;
 
 	if (world.clients[node] == NULL)
 		return;
-	weir__redis_client_free(world.clients[node]);
+	client = world.clients[node];
 	world.clients[node] = NULL;
+	weir__redis_client_free(client);
+	memset(world.held[node], 0, sizeof(world.held[node]));
+	memset(world.ahead[node], 0, sizeof(world.ahead[node]));
+	world.crashes++;
 	for (size_t i = 0; i < SIM_CONNECTIONS; i++)
 		if (sim_connections[i].is_used && sim_connections[i].has_client && sim_connections[i].node == node)
 			sim_close(&sim_connections[i]);
@@ -674,6 +899,10 @@ static weir_ns next_event(void)
 	for (uint32_t i = 0; i < world.n_nodes; i++)
 		if (world.clients[i] != NULL)
 			next = earlier(next, earlier(world.next_job[i], weir__redis_client_next(world.clients[i])));
+	for (uint32_t i = 0; i < world.n_nodes; i++)
+		for (size_t k = 0; k < HELD_MOST; k++)
+			if (world.held[i][k].units > 0)
+				next = earlier(next, world.held[i][k].until - 1);
 	for (size_t i = 0; i < SIM_CONNECTIONS; i++)
 		next = earlier(next, connection_next(&sim_connections[i]));
 	return next;
@@ -723,8 +952,13 @@ static void step(void)
 		world.flush_at = WEIR_NEVER;
 	for (size_t i = 0; i < SIM_CONNECTIONS; i++)
 		step_connection(&sim_connections[i]);
+	for (uint32_t i = 0; i < world.n_nodes; i++)
+		spend_last(i);
 	for (uint32_t i = 0; i < world.n_nodes; i++) {
 		if (world.clients[i] != NULL && world.next_job[i] <= world.now) {
+			spend_some(i);
+			for (uint32_t plan = 0; plan < SIM_PLANS; plan++)
+				allow_ahead(i, plan);
 			for (uint64_t n = 1 + chance(4); n > 0; n--)
 				ask(i);
 			world.next_job[i] = world.now + 1 + chance(8 * SIM_MS);
@@ -849,16 +1083,20 @@ static uint64_t count_unrepeatable(uint64_t first)
 
 int main(int argc, char **argv)
 {
-	const uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 300;
+	const uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000;
 	const uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-	uint64_t outcomes[3] = { 0, 0, 0 }, traces = 0, failed = 0, unrepeatable;
+	uint64_t outcomes[3] = { 0, 0, 0 }, leases[3] = { 0, 0, 0 }, traces = 0, failed = 0, unrepeatable;
 
 	prepare();
+	sim_admitted = spend;
 	printf("1..2\n");
 	for (uint64_t seed = first; seed < first + seeds && failed < 10; seed++) {
 		traces += run(seed);
 		for (size_t i = 0; i < 3; i++)
 			outcomes[i] += world.outcomes[i];
+		leases[0] += world.lent;
+		leases[1] += world.returned;
+		leases[2] += world.pushed;
 		if (world.fault != NULL) {
 			printf("# seed %" PRIu64 " at %" PRIu64 " us: %s\n", seed, (world.now - start) / SIM_US,
 			       world.fault);
@@ -867,6 +1105,8 @@ int main(int argc, char **argv)
 	}
 	printf("# decided %" PRIu64 ", not asked %" PRIu64 ", not answered %" PRIu64 "; traces %016" PRIx64 "\n",
 	       outcomes[0], outcomes[1], outcomes[2], traces);
+	printf("# units lent %" PRIu64 ", returned %" PRIu64 ", pushed %" PRIu64 "\n", leases[0], leases[1], leases[2]);
+	failed += leases[0] == 0 || leases[1] == 0 || leases[2] == 0;
 	failed += outcomes[0] == 0 || outcomes[1] == 0 || outcomes[2] == 0;
 	printf("%s 1 - %" PRIu64 " seeds\n", failed == 0 ? "ok" : "not ok", seeds);
 	unrepeatable = count_unrepeatable(first);

@@ -3,7 +3,7 @@
 
     redis_test.py ASKER EXAMPLE THEME|TEST...
 
-ASKER is the program of redis_asker.c, EXAMPLE that of examples/redis.c. The themes are at the end of this file. Servers
+ASKER is built from redis_asker.c, EXAMPLE from examples/redis.c. The themes are at the end of this file. Servers
 have their own ports. No test asserts how long anything takes."""
 # Covers: src/store/redis/redis.c
 

@@ -1,5 +1,5 @@
 /* simulated_redis.h: a Redis for simulations: commands in, replies out, at given times. It knows the commands of Weir's
- * client, and decides with the core instead of the script. It can be out of memory, a replica, or without the script,
+ * client, and decides with the core instead of the script; leases and pushes are in simulated_leases.h. It can be out of memory, a replica, or without the script,
  * and records what it has executed. */
 #ifndef WEIR_TESTS_SIMULATED_REDIS_H
 #define WEIR_TESTS_SIMULATED_REDIS_H
@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "simulated_leases.h"
 #include "store/redis/redis_call.h"
 
 enum {
 	SIM_KEYS = 6,
+	SIM_PUSHED_KEY = SIM_KEYS - 1, /* servers push to it; they take the others, and lend them */
 	SIM_PLANS = 2,
 	SIM_CLAIMS_MAX = 6, /* of a job */
 	SIM_JOBS_MAX = 16384,
@@ -31,17 +33,21 @@ struct sim_job {
 struct sim_write {
 	weir_ns at;
 	uint32_t plan, key;
-	struct weir_state state;
+	struct sim_value value;
 };
 
 struct sim_redis {
 	bool is_up, is_stopped, is_replica, has_script, is_full, is_old;
-	struct weir_state states[SIM_PLANS][SIM_KEYS];
+	struct sim_value values[SIM_PLANS][SIM_KEYS];
 	struct sim_write *writes; /* since the last copy to the replica */
 	uint32_t n_writes;
 };
 
 static struct weir__redis_plan sim_plans[SIM_PLANS];
+
+/* Is told of all units that are charged by a take. */
+static void (*sim_admitted)(uint32_t plan, uint32_t key, uint64_t units);
+
 static struct sim_job sim_jobs[SIM_JOBS_MAX];
 static const char sim_names[SIM_PLANS] = { 'b', 'w' };
 
@@ -92,11 +98,13 @@ static void sim_put_verdict(struct sim_run *run, unsigned operation, const struc
 
 	if (verdict->allowed && operation != WEIR__REDIS_TAKE)
 		word |= HAS_GRANTED;
+	if (verdict->allowed && operation == WEIR__REDIS_GRANT)
+		word |= HAS_WAIT;
 	sim_put(run, word, 1);
 	sim_put(run, verdict->remaining, 6);
 	sim_put_span(run, verdict->reset_after);
 	if (word & HAS_WAIT)
-		sim_put_span(run, verdict->retry_after);
+		sim_put_span(run, verdict->allowed ? verdict->delay : verdict->retry_after);
 	if (word & HAS_GRANTED)
 		sim_put(run, verdict->granted, 6);
 	if (run->job.n == SIM_CLAIMS_MAX)
@@ -105,7 +113,7 @@ static void sim_put_verdict(struct sim_run *run, unsigned operation, const struc
 }
 
 /* The state of a claim: weir:NAME:kN. The plan must belong to the name. */
-static struct weir_state *sim_state(struct sim_run *run, size_t place, uint32_t *ret_plan, uint32_t *ret_key)
+static struct sim_value *sim_value_of(struct sim_run *run, size_t place, uint32_t *ret_plan, uint32_t *ret_key)
 {
 	const struct weir__resp_slice key = run->keys[run->next_key++];
 
@@ -114,19 +122,19 @@ static struct weir_state *sim_state(struct sim_run *run, size_t place, uint32_t 
 			if (run->plans->length < (place + 1) * WEIR__REDIS_PLAN_BYTES ||
 			    memcmp(run->plans->bytes + place * WEIR__REDIS_PLAN_BYTES, sim_plans[plan].bytes,
 				   WEIR__REDIS_PLAN_BYTES) != 0)
-				sim_abort("another plan than that of the key");
+				sim_abort("a plan that differs from the plan of the key");
 			*ret_plan = plan;
 			*ret_key = (uint32_t)(key.bytes[8] - '0');
-			return &run->redis->states[plan][*ret_key];
+			return &run->redis->values[plan][*ret_key];
 		}
 	return NULL;
 }
 
-static void sim_wrote(struct sim_run *run, uint32_t plan, uint32_t key, const struct weir_state *state)
+static void sim_wrote(struct sim_run *run, uint32_t plan, uint32_t key, const struct sim_value *value)
 {
 	if (run->redis->n_writes == SIM_WRITES_MAX)
 		sim_abort("more writes than can be");
-	run->redis->writes[run->redis->n_writes++] = (struct sim_write){ run->now, plan, key, *state };
+	run->redis->writes[run->redis->n_writes++] = (struct sim_write){ run->now, plan, key, *value };
 }
 
 /* The last request of each job peeks at weir:m:jN, which identifies the job. */
@@ -136,7 +144,7 @@ static void sim_mark(struct sim_run *run, struct weir__resp_slice key)
 	char digits[8] = { 0 };
 
 	if (key.length < 9 || key.length > 15 || key.bytes[5] != 'm')
-		sim_abort("a key that nobody has");
+		sim_abort("an unknown key");
 	memcpy(digits, key.bytes + 8, key.length - 8);
 	job = &sim_jobs[strtoul(digits, NULL, 10) % SIM_JOBS_MAX];
 	run->job.executed = job->executed + 1;
@@ -145,52 +153,79 @@ static void sim_mark(struct sim_run *run, struct weir__resp_slice key)
 	run->job.n = 0;
 }
 
-static void sim_one(struct sim_run *run, unsigned operation, size_t place, uint64_t cost)
+static void sim_charge(struct sim_run *run, uint32_t plan, uint32_t key, uint64_t units)
+{
+	struct sim_value *const value = &run->redis->values[plan][key];
+
+	if (units > 0 && !weir_step_take(&sim_plans[plan].plan, &value->state, run->now, units).allowed)
+		sim_abort("what a look allows is not left");
+	if (units > 0)
+		sim_admitted(plan, key, units);
+	sim_wrote(run, plan, key, value);
+}
+
+static void sim_one(struct sim_run *run, unsigned operation, size_t place, uint64_t cost, const char *more)
 {
 	uint32_t plan, key;
-	struct weir_state *const state = sim_state(run, place, &plan, &key);
-	struct weir_state fresh = { 0, 0 };
+	struct sim_value *const value = sim_value_of(run, place, &plan, &key);
+	const struct weir_plan *of;
+	struct weir_state view = { 0, 0 };
 	struct weir_verdict verdict;
 
-	if (state == NULL) {
-		verdict = weir_step_peek(&sim_plans[0].plan, &fresh, run->now, cost);
+	if (value == NULL) {
+		verdict = weir_step_peek(&sim_plans[0].plan, &view, run->now, cost);
 		sim_put_verdict(run, WEIR__REDIS_PEEK, &verdict);
 		sim_mark(run, run->keys[run->next_key - 1]);
 		return;
 	}
+	of = &sim_plans[plan].plan;
+	view = sim_view(value, of, run->now);
 	switch (operation) {
 	case WEIR__REDIS_TAKE:
-		verdict = weir_step_take(&sim_plans[plan].plan, state, run->now, cost);
+		verdict = weir_step_take(of, &view, run->now, cost);
 		break;
 	case WEIR__REDIS_UP_TO:
-		verdict = weir_step_upto(&sim_plans[plan].plan, state, run->now, cost);
+		verdict = weir_step_upto(of, &view, run->now, cost);
+		break;
+	case WEIR__REDIS_GRANT:
+		verdict = sim_grant(value, of, run->now, cost, sim_get(more, 7), sim_get(more + 7, 7));
+		break;
+	case WEIR__REDIS_RETURN:
+		verdict = sim_return(value, of, run->now, cost, sim_get(more, 7));
+		break;
+	case WEIR__REDIS_PUSH:
+		verdict = sim_push(value, of, run->now, cost, sim_get(more, 7) * 1000);
 		break;
 	default:
-		verdict = weir_step_peek(&sim_plans[plan].plan, state, run->now, cost);
+		verdict = weir_step_peek(of, &view, run->now, cost);
 	}
 	sim_put_verdict(run, operation, &verdict);
-	sim_wrote(run, plan, key, state);
+	sim_charge(run, plan, key,
+		   operation == WEIR__REDIS_TAKE || operation == WEIR__REDIS_UP_TO ? verdict.granted : 0);
 }
 
 /* All or nothing. */
 static void sim_together(struct sim_run *run, size_t n, const size_t *places, const uint64_t *costs)
 {
 	struct weir_verdict verdicts[WEIR__REDIS_CLAIMS_MAX];
-	struct weir_state *states[WEIR__REDIS_CLAIMS_MAX];
+	struct weir_state view;
 	uint32_t plans[WEIR__REDIS_CLAIMS_MAX], keys[WEIR__REDIS_CLAIMS_MAX];
 	bool all = true;
 
 	for (size_t i = 0; i < n; i++) {
-		states[i] = sim_state(run, places[i], &plans[i], &keys[i]);
-		if (states[i] == NULL)
+		struct sim_value *const value = sim_value_of(run, places[i], &plans[i], &keys[i]);
+
+		if (value == NULL)
 			sim_abort("a mark among claims");
-		verdicts[i] = weir_step_peek(&sim_plans[plans[i]].plan, states[i], run->now, costs[i]);
+		view = sim_view(value, &sim_plans[plans[i]].plan, run->now);
+		verdicts[i] = weir_step_peek(&sim_plans[plans[i]].plan, &view, run->now, costs[i]);
 		all = all && verdicts[i].allowed;
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (all) {
-			verdicts[i] = weir_step_take(&sim_plans[plans[i]].plan, states[i], run->now, costs[i]);
-			sim_wrote(run, plans[i], keys[i], states[i]);
+			view = sim_view(&run->redis->values[plans[i]][keys[i]], &sim_plans[plans[i]].plan, run->now);
+			verdicts[i] = weir_step_take(&sim_plans[plans[i]].plan, &view, run->now, costs[i]);
+			sim_charge(run, plans[i], keys[i], costs[i]);
 		}
 		sim_put_verdict(run, all ? WEIR__REDIS_TAKE : WEIR__REDIS_PEEK, &verdicts[i]);
 	}
@@ -216,7 +251,9 @@ static void sim_requests(struct sim_run *run, struct weir__resp_slice requests)
 		if (claims > 1)
 			sim_together(run, claims, places, costs);
 		for (uint64_t i = 0; claims == 1 && i < repeats; i++)
-			sim_one(run, operation, places[0], costs[0]);
+			sim_one(run, operation, places[0], costs[0], requests.bytes + at);
+		if (operation >= WEIR__REDIS_GRANT)
+			at += 14;
 	}
 }
 
@@ -297,16 +334,16 @@ static void sim_execute(struct sim_redis *redis, const struct weir__resp_slice *
 static void sim_promote(struct sim_redis *from, struct sim_redis *to, weir_ns until)
 {
 	for (uint32_t i = 0; i < from->n_writes && from->writes[i].at <= until; i++)
-		to->states[from->writes[i].plan][from->writes[i].key] = from->writes[i].state;
+		to->values[from->writes[i].plan][from->writes[i].key] = from->writes[i].value;
 	from->n_writes = to->n_writes = 0;
 	to->is_replica = false;
 	from->is_replica = true;
-	memcpy(from->states, to->states, sizeof(from->states)); /* it copies everything when it is back */
+	memcpy(from->values, to->values, sizeof(from->values)); /* it copies everything when it is back */
 }
 
 static void sim_forget(struct sim_redis *redis)
 {
-	memset(redis->states, 0, sizeof(redis->states));
+	memset(redis->values, 0, sizeof(redis->values));
 	redis->n_writes = 0;
 	redis->has_script = false;
 }

@@ -395,7 +395,7 @@ static void a_lost_limit_hides_no_other(void)
 				layout.limits[lost].identity.state.lo ^= 4;
 			else if (how == 1)
 				memset(&layout.limits[lost], 0, sizeof(layout.limits[lost]));
-			else /* a copy of another one */
+			else /* a copy of another limit */
 				layout.limits[lost] = layout.limits[(lost + 1) % LIMITS_MAX];
 			write_file(changed);
 			table = open_file();

@@ -185,8 +185,8 @@ static void slots_that_cannot_be(void)
 		{ "a claim", 1, 5, S(3600), WEIR__SLOT_CLAIMED, EMPTIED, EMPTIED },
 		{ "a claim of what cannot be", 1, 5, 10 * YEAR, WEIR__SLOT_CLAIMED, EMPTIED, EMPTIED },
 		{ "of another generation", 1, 5, S(3600), 3, KEPT, KEPT },
-		{ "nobody's, but owes", 0, 0, S(3600), 0, DAMAGED, DAMAGED },
-		{ "nobody's, but has something", 0, 5, INT64_MIN, 0, DAMAGED, DAMAGED },
+		{ "of no limit, with usage", 0, 0, S(3600), 0, DAMAGED, DAMAGED },
+		{ "of no limit, with other bits", 0, 5, INT64_MIN, 0, DAMAGED, DAMAGED },
 	};
 
 	for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
@@ -438,7 +438,7 @@ static void histories_that_were_damaged(void)
 		uint32_t whole, damaged;
 	} rows[] = {
 		{ "nothing", damage_none, LOGS, 0 },
-		{ "a chunk that nobody uses", leave_a_chunk, LOGS, 0 },
+		{ "an unused chunk", leave_a_chunk, LOGS, 0 },
 		{ "chunks that seem free", forget_what_is_taken, LOGS, 0 },
 		{ "another key's", lead_to_another_key, LOGS - 1, 1 },
 		{ "none of that number", lead_out_of_the_arena, LOGS - 1, 1 },

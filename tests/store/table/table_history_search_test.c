@@ -190,7 +190,7 @@ static const struct {
 	{ "up to", up_to },
 	{ "peek", peek },
 	{ "peek later", peek_later },
-	{ "peek at nobody", peek_at_nobody },
+	{ "peek at an unknown key", peek_at_nobody },
 	{ "inspect", inspect },
 	{ "two limits", decide },
 	{ "take after a while", take_after_a_while },

@@ -435,7 +435,7 @@ static void count_visit(void *visits, uint32_t number)
 	((unsigned char *)visits)[number]++;
 }
 
-/* While nobody is at work. */
+/* While no process is at work. */
 static struct census take_census(const struct weir_table *table)
 {
 	const struct weir__arena *const arena = &table->region.arena;

@@ -126,7 +126,7 @@ static void do_second(void)
 	stage.second = acts[second_act].act();
 }
 
-/* --- another one in between ------------------------------------------------------------------------------------- */
+/* --- one operation in between ------------------------------------------------------------------------------------- */
 
 struct outcome {
 	uint64_t first, second, left, auth_failures, slots;

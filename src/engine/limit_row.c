@@ -1,0 +1,52 @@
+/* limit_row.c: where a limit is kept, how servers agree on it, and what it has counted. */
+#include "engine/limit_row.h"
+
+#include <string.h>
+
+#include "engine/limit_ref.h"
+#include "store/lease.h"
+
+static const char *store_word(const struct weir__context *context, const struct weir__guard_row *row)
+{
+	const bool has_redis = context->store->status != NULL;
+
+	return has_redis && !row->is_local && row->store != WEIR_POLICY_STORE_TABLE ? "redis" : "table";
+}
+
+/* A limit for which a lease is not possible is exact. */
+static const char *consistency_word(const struct weir__context *context, const struct weir__guard_row *row)
+{
+	struct weir__lease_terms terms;
+	struct weir_plan plan;
+
+	if (row->consistency != WEIR_POLICY_LEASE || row->limit == NULL ||
+	    strcmp(store_word(context, row), "redis") != 0 || weir_plan_compile(&row->now, &plan, NULL) != WEIR_OK)
+		return "exact";
+	return weir__lease_terms_of(&plan, row->stranded, &terms) == WEIR__LEASE_POSSIBLE ? "lease" : "exact";
+}
+
+void weir__limit_row(const struct weir__context *context, const struct weir__guard_row *row,
+		     struct weir__limit_row *ret_row)
+{
+	struct weir_table_limit_stats stats = { 0, 0 };
+
+	*ret_row = (struct weir__limit_row){ .name = row->name,
+					     .mode = weir__limit_ref_mode_word(row->mode),
+					     .key = row->key,
+					     .store = store_word(context, row),
+					     .consistency = consistency_word(context, row),
+					     .wait = row->wait,
+					     .text = "unlimited",
+					     .changed = "" };
+	if (row->limit == NULL)
+		return;
+	if (row->is_changed) {
+		ret_row->changed = row->change.version > 0 ? "all" : "here";
+		weir__limit_change_by(&row->change, ret_row->changed_by);
+		ret_row->changed_at_s = row->change.at / 1000000000;
+	}
+	(void)weir_limit_print(&row->now, ret_row->text);
+	weir_table_limit_stats(context->table, row->limit, &stats);
+	ret_row->allowed = stats.allowed;
+	ret_row->denied = stats.denied;
+}

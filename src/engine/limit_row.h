@@ -1,0 +1,22 @@
+/* limit_row.h: a limit or override of the policy, as WEIR.LIMITS and GET /v1/limits show it. */
+#ifndef WEIR_ENGINE_LIMIT_ROW_H
+#define WEIR_ENGINE_LIMIT_ROW_H
+
+#include "engine/context.h"
+
+struct weir__limit_row {
+	const char *name, *mode, *key;
+	const char *store;              /* where its state is kept: table or redis */
+	const char *consistency;        /* how servers agree on it: exact or lease */
+	char text[WEIR_LIMIT_TEXT_MAX]; /* the current limit */
+	weir_ns wait;                   /* the longest that /v1/authorize holds a response back; 0: not at all */
+	uint64_t allowed, denied;
+	const char *changed; /* where it was changed since the policy was loaded: all, here, or empty */
+	char changed_by[WEIR__CHANGE_BY_SIZE];
+	uint64_t changed_at_s; /* Unix time; 0: not known */
+};
+
+void weir__limit_row(const struct weir__context *context, const struct weir__guard_row *row,
+		     struct weir__limit_row *ret_row);
+
+#endif

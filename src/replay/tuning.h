@@ -1,0 +1,59 @@
+/* tuning.h: which limit keeps a wish, by what a log demands. Pure arithmetic on arrivals in memory.
+ *
+ * Wishes of three kinds:
+ *   denied   at most a share of the keys is ever denied. For each rate on a ladder, the smallest burst that denies none
+ *            is known for each key; the burst of the limit is the quantile of these. Of all such pairs of rate and burst
+ *            the best lets a key take least within `horizon`, or denies most of what is marked as bad.
+ *   passed   at most so much in any period. The best denies fewest requests.
+ *   wait     a share of the requests waits no longer than this in a queue. Alone: the least rate that does it, with a
+ *            queue that denies none. With `passed`: the longest queue at that rate.
+ *
+ * Numbers in a tuning are of the requests before `until`, each limit alone. They are exact, but only a replay of the
+ * whole policy shows what a server does. */
+#ifndef WEIR_REPLAY_TUNING_H
+#define WEIR_REPLAY_TUNING_H
+
+#include "replay/demand.h"
+
+enum { WEIR__TUNING_POINTS_MAX = 128, WEIR__TUNING_PPM = 1000000 };
+
+struct weir__tuning_wish {
+	bool has_denied, has_wait;
+	uint32_t denied_ppm;      /* the share of keys that may be denied, in millionths */
+	struct weir__rate passed; /* count 0: no such wish */
+	uint32_t wait_ppm;        /* the share of requests that */
+	weir_ns wait;             /* wait no longer than this */
+	struct weir__interval bad;
+	weir_ns until;   /* later requests are not used */
+	weir_ns horizon; /* for comparing pairs of rate and burst */
+};
+
+struct weir__tuning_point {
+	struct weir_limit limit;
+	uint64_t most;        /* that one key can take within the horizon */
+	uint64_t keys_denied; /* at least once, outside of the bad interval */
+	bool keeps;           /* the wish */
+	struct weir__demand_tried tried;
+};
+
+struct weir__tuning {
+	uint64_t requests, bad_requests; /* that were used */
+	uint64_t keys;                   /* with a request outside of the bad interval */
+	uint64_t keys_may;               /* how many of them may be denied */
+	struct weir__tuning_point points[WEIR__TUNING_POINTS_MAX];
+	size_t n, n_curve; /* the first points are the trade-off curve, by rising rate */
+	size_t best;
+};
+
+/* WEIR_ERR_LIMIT: no limit keeps the wish, or nothing is left to use; the message says which. WEIR_ERR_SYSTEM: no
+ * memory. The arrivals must be grouped. */
+int weir__tuning_run(const struct weir__arrivals *arrivals, const struct weir__tuning_wish *wish,
+		     struct weir__tuning *ret_tuning, struct weir_message *ret_message);
+
+/* Whether the wish for waits is kept if this many of the allowed requests are late. */
+bool weir__tuning_waits_keep(const struct weir__tuning_wish *wish, uint64_t late, uint64_t allowed);
+
+/* Moves the k-th smallest of n numbers, from 0, to its place, with smaller ones before it. Returns it. */
+uint64_t weir__tuning_select(uint64_t *numbers, size_t n, size_t k);
+
+#endif

@@ -1,0 +1,405 @@
+/* h2_connection.c: HTTP/2 on the connections of a worker: the HTTP API on its streams, and gRPC.
+ *
+ * All that a client has sent is read first. Then the complete requests are run, in turns. So a request whose client has
+ * reset it, or whose time is over, is not run and charges nothing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/uninitialized.h"
+#include "observe/limit_stats.h"
+#include "observe/tracer.h"
+#include "server/h2/h2_call.h"
+#include "server/http/http_serve.h"
+#include "server/settings.h"
+#include "wire/digits.h"
+
+enum { SENT_AT_ONCE = 256 * 1024 };
+
+/* Per worker. */
+struct http2 {
+	struct weir__http_reader reader; /* for the request that runs */
+	struct weir__http_date date;
+};
+
+/* Of a connection. */
+struct of_connection {
+	struct weir__h2 *session;
+	struct weir__worker *worker;
+	struct weir__connection *connection;
+	int32_t late; /* the stream that the deadline of the connection is for; 0: none */
+	uint64_t sent;
+	weir_ns old_at;  /* when the connection asks its client to open a new one; 0: never */
+	bool is_leaving; /* it has asked: the next tick is the end for new streams */
+};
+
+static bool start(struct weir__worker *worker)
+{
+	worker->of_protocols[WEIR__PROTOCOL_HTTP2] = calloc(1, sizeof(struct http2));
+	return worker->of_protocols[WEIR__PROTOCOL_HTTP2] != NULL;
+}
+
+static void stop(struct weir__worker *worker)
+{
+	free(worker->of_protocols[WEIR__PROTOCOL_HTTP2]);
+}
+
+static struct weir__h2_of_stream *of(struct weir__h2_stream *stream)
+{
+	return (struct weir__h2_of_stream *)(void *)stream;
+}
+
+static void closed(void *of_connection_, struct weir__h2_stream *stream)
+{
+	const struct of_connection *const of_connection = of_connection_;
+
+	of_connection->worker->n_watches -= of(stream)->is_watch;
+	weir__requests_abandon(&of(stream)->client);
+}
+
+static void forget(struct weir__connection *connection)
+{
+	struct of_connection *const of_connection = connection->of_protocol;
+
+	if (of_connection == NULL)
+		return;
+	weir__h2_free(of_connection->session);
+	free(of_connection);
+	connection->of_protocol = NULL;
+	connection->protocol_bytes = connection->n_streams = 0;
+}
+
+/* Returns false if memory runs out. */
+static bool begin(struct weir__worker *worker, struct weir__connection *connection)
+{
+	struct of_connection *const of_connection = calloc(1, sizeof(*of_connection));
+	const struct weir__h2_options options = { sizeof(struct weir__h2_of_stream), closed, of_connection };
+	const uint64_t age = worker->options.settings ? worker->options.settings->http2_age_ns : 0;
+
+	if (of_connection == NULL)
+		return false;
+	of_connection->worker = worker;
+	of_connection->connection = connection;
+	of_connection->old_at = age > 0 ? weir__add_saturating(worker->now, age) : 0;
+	of_connection->session = weir__h2_new(&options, worker->now);
+	connection->of_protocol = of_connection;
+	return of_connection->session != NULL;
+}
+
+/* --- responses --------------------------------------------------------------------------------------------------- */
+
+static size_t add_field(struct weir__h2_field *fields, size_t n, const char *name, const char *value, size_t length)
+{
+	if (n == WEIR__H2_FIELDS_MAX)
+		return n;
+	fields[n] = (struct weir__h2_field){ name, value, strlen(name), length };
+	return n + 1;
+}
+
+/* Splits "Name: value" lines, and makes names lower case. */
+static size_t add_lines(struct weir__h2_field *fields, size_t n, char *lines, size_t length)
+{
+	const char *const end = lines + length;
+	char *at = lines;
+
+	while (at < end && n < WEIR__H2_FIELDS_MAX) {
+		char *const line_end = memchr(at, '\r', (size_t)(end - at));
+		char *const colon = line_end ? memchr(at, ':', (size_t)(line_end - at)) : NULL;
+
+		if (colon == NULL)
+			break;
+		for (char *letter = at; letter < colon; letter++)
+			*letter = (char)(*letter >= 'A' && *letter <= 'Z' ? *letter + ('a' - 'A') : *letter);
+		fields[n++] = (struct weir__h2_field){ at, colon + 2, (size_t)(colon - at),
+						       (size_t)(line_end - colon - 2) };
+		at = line_end + 2;
+	}
+	return n;
+}
+
+static void respond(struct weir__h2_of_stream *stream, struct weir__http_reply *reply)
+{
+	const bool has_body = reply->status != 204 && reply->status != 304;
+	struct weir__h2_field fields[WEIR__H2_FIELDS_MAX];
+	char length[WEIR__DIGITS_MOST], date[WEIR__REPLY_DATE_SIZE];
+	const bool is_ended = !has_body || reply->is_without_body || reply->body_length == 0;
+	size_t n = 0;
+
+	memcpy(date, reply->date->text, sizeof(date));
+	n = add_lines(fields, n, date, reply->date->length);
+	if (has_body) {
+		n = add_field(fields, n, "content-type", reply->type, strlen(reply->type));
+		n = add_field(fields, n, "content-length", length,
+			      (size_t)(weir__put_digits(length, reply->body_length) - length));
+	}
+	n = add_lines(fields, n, reply->headers, reply->headers_length);
+	if (!weir__h2_respond(&stream->stream, reply->status, fields, n, is_ended) ||
+	    (!is_ended && !weir__h2_append(&stream->stream, reply->bytes + WEIR__REPLY_HEAD_ROOM, reply->body_length)))
+		weir__h2_reset(&stream->stream, WEIR__H2_INTERNAL_ERROR);
+	else if (!is_ended)
+		weir__h2_end(&stream->stream, -1, NULL);
+}
+
+static void begin_reply(struct weir__worker *worker, struct weir__http_reply *ret_reply)
+{
+	const struct http2 *const http2 = worker->of_protocols[WEIR__PROTOCOL_HTTP2];
+
+	weir__reply_init(ret_reply, worker->out, WEIR__OUT_SIZE, &http2->date);
+	ret_reply->form = WEIR__REPLY_PARTS;
+}
+
+/* --- requests ---------------------------------------------------------------------------------------------------- */
+
+static void run_http(struct weir__worker *worker, struct weir__connection *connection,
+		     struct weir__h2_of_stream *stream, struct weir__http_request *request)
+{
+	struct weir__http_reply reply WEIR__UNINITIALIZED;
+
+	begin_reply(worker, &reply);
+	reply.is_without_body = request->method == HTTP_HEAD;
+	if (stream->stream.fault != 0)
+		weir__reply_problem(&reply, stream->stream.fault, weir__http_error_words_of(stream->stream.fault));
+	else if (connection->service == WEIR__SERVICE_GRPC)
+		weir__reply_problem(&reply, 415,
+				    "this address serves gRPC; use content-type application/grpc, or the "
+				    "address of the setting http");
+	else
+		weir__http_serve(worker, connection, &stream->client, request, &reply);
+	if (!weir__client_is_waiting(&stream->client))
+		respond(stream, &reply);
+}
+
+static bool is_grpc(const struct weir__http_request *request)
+{
+	struct weir__http_slice type;
+
+	return weir__http_find(request, "content-type", &type) && weir__grpc_is_type(type.bytes, type.length);
+}
+
+static void run(struct weir__worker *worker, struct weir__connection *connection, struct weir__h2_of_stream *stream)
+{
+	struct http2 *const http2 = worker->of_protocols[WEIR__PROTOCOL_HTTP2];
+	struct weir__http_request request;
+
+	weir__h2_request(&stream->stream, &http2->reader, &request);
+	stream->client = (struct weir__client){ .resp_version = 2,
+						.write_peer = connection->client.write_peer,
+						.of = &connection->client,
+						.is_proven = connection->client.is_proven,
+						.certificate_user = connection->client.certificate_user,
+						.peer = connection->client.peer,
+						.number = connection->client.number };
+	stream->asked_at = worker->now;
+	stream->is_grpc = is_grpc(&request);
+	weir__worker_count(worker, WEIR__PROTOCOL_HTTP2, 1);
+	if (stream->is_grpc && stream->stream.fault != 0) {
+		weir__grpc_end(stream, weir__grpc_status_of(stream->stream.fault),
+			       weir__http_error_words_of(stream->stream.fault));
+	} else if (stream->is_grpc) {
+		weir__http_show_request(worker, worker->now, WEIR__PROTOCOL_HTTP2, &request);
+		weir__grpc_run(worker, connection, stream, &request);
+		weir__tracer_done(worker->context.tracer);
+	} else {
+		run_http(worker, connection, stream, &request);
+	}
+	connection->client.is_proven = stream->client.is_proven;
+	connection->client.user = stream->client.user;
+	/* Users and certificates may change before a request that waits is done. */
+	stream->client.user = stream->client.certificate_user = NULL;
+	stream->client.peer = NULL;
+	weir__limit_stats_answered(worker->context.stats, !weir__client_is_waiting(&stream->client));
+}
+
+/* --- the connection ---------------------------------------------------------------------------------------------- */
+
+/* The oldest incomplete request sets the deadline of the connection. A response that waits for a window must go
+ * on within the same time. */
+static void set_deadline(struct weir__worker *worker, struct weir__connection *connection,
+			 struct of_connection *of_connection)
+{
+	struct weir__h2_progress progress;
+	bool is_other;
+
+	weir__h2_look(of_connection->session, &progress);
+	connection->n_streams = progress.under_way;
+	is_other = progress.incomplete != of_connection->late ||
+		   (progress.incomplete == 0 && progress.sent != of_connection->sent);
+	of_connection->late = progress.incomplete;
+	of_connection->sent = progress.sent;
+	if (progress.is_silent)
+		return;
+	if (is_other || (progress.incomplete == 0 && !progress.is_blocked))
+		weir__worker_request_complete(connection);
+	if (progress.incomplete != 0 || progress.is_blocked)
+		weir__worker_request_begun(worker, connection);
+}
+
+/* Sends what is ready, as far as the client reads. Returns false if the connection is lost. */
+static bool send_ready(struct weir__worker *worker, struct weir__connection *connection,
+		       struct of_connection *of_connection)
+{
+	size_t n;
+
+	while (!weir__worker_holds_back(worker, connection)) {
+		n = weir__h2_write(of_connection->session, worker->out, SENT_AT_ONCE);
+		if (n == 0)
+			break;
+		connection->protocol_bytes = weir__h2_bytes(of_connection->session);
+		if (!weir__worker_flush(worker, connection, n))
+			return false;
+	}
+	connection->protocol_bytes = weir__h2_bytes(of_connection->session);
+	return true;
+}
+
+static void note_flood(struct weir__worker *worker, const struct of_connection *of_connection)
+{
+	if (weir__h2_flood(of_connection->session) != WEIR__H2_FLOOD_NONE)
+		weir__worker_count_closed(worker, WEIR__CLOSED_FLOOD);
+}
+
+static bool answer(struct weir__worker *worker, struct weir__connection *connection, size_t n, size_t *ret_used)
+{
+	struct http2 *const http2 = worker->of_protocols[WEIR__PROTOCOL_HTTP2];
+	struct of_connection *of_connection = connection->of_protocol;
+	struct weir__turn turn = { .n = 0 };
+	struct weir__h2_stream *stream;
+	bool is_open = true;
+
+	*ret_used = n;
+	if (of_connection == NULL) {
+		if (!begin(worker, connection))
+			return false;
+		of_connection = connection->of_protocol;
+	}
+	if (n > 0)
+		is_open = weir__h2_read(of_connection->session, worker->in, n, worker->now);
+	weir__http_date_set(&http2->date, worker->now);
+	connection->has_requests = false;
+	while (is_open && (stream = weir__h2_take(of_connection->session)) != NULL) {
+		run(worker, connection, of(stream));
+		connection->has_requests = weir__turn_is_over(&turn, worker->options.table) &&
+					   weir__h2_has_requests(of_connection->session);
+		if (connection->has_requests)
+			break;
+		if (weir__worker_is_owed_enough(worker, connection, 0)) {
+			weir__worker_leave_unauthenticated(worker, connection);
+			break;
+		}
+	}
+	if (!send_ready(worker, connection, of_connection))
+		return false;
+	connection->has_requests |= weir__worker_holds_back(worker, connection);
+	set_deadline(worker, connection, of_connection);
+	if (!is_open || weir__h2_is_over(of_connection->session)) {
+		note_flood(worker, of_connection);
+		connection->client.is_leaving = connection->lingers = true;
+		connection->has_requests = false;
+	}
+	return !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0);
+}
+
+static size_t answer_ready(struct weir__worker *worker, struct weir__connection *connection, bool *ret_is_alive)
+{
+	struct http2 *const http2 = worker->of_protocols[WEIR__PROTOCOL_HTTP2];
+	struct of_connection *const of_connection = connection->of_protocol;
+	struct weir__h2_stream *stream = NULL;
+
+	(void)ret_is_alive;
+	weir__http_date_set(&http2->date, worker->now);
+	while ((stream = weir__h2_next(of_connection->session, stream)) != NULL) {
+		struct weir__client *const client = &of(stream)->client;
+		struct weir__http_reply reply WEIR__UNINITIALIZED;
+		struct weir__http_call call = {
+			.context = &worker->context, .client = client, .reply = &reply, .socket = connection->socket
+		};
+
+		if (client->first == NULL || !client->first->is_done)
+			continue;
+		if (connection->asked_at == 0 || of(stream)->asked_at < connection->asked_at)
+			connection->asked_at = of(stream)->asked_at;
+		weir__limit_stats_answered(worker->context.stats, 1);
+		if (of(stream)->is_grpc) {
+			weir__grpc_answer(worker, of(stream));
+			continue;
+		}
+		begin_reply(worker, &reply);
+		reply.is_without_body = client->first->is_without_body;
+		client->first->write(client->first, &call);
+		weir__request_free_first(client);
+		respond(of(stream), &reply);
+	}
+	*ret_is_alive = send_ready(worker, connection, of_connection);
+	set_deadline(worker, connection, of_connection);
+	return 0;
+}
+
+static void refuse_late(struct weir__worker *worker, struct weir__connection *connection)
+{
+	struct of_connection *const of_connection = connection->of_protocol;
+
+	if (of_connection == NULL)
+		return;
+	weir__h2_go_away(of_connection->session, WEIR__H2_ENHANCE_YOUR_CALM);
+	(void)send_ready(worker, connection, of_connection);
+}
+
+static void ask_to_leave(struct of_connection *of_connection)
+{
+	of_connection->old_at = 0;
+	of_connection->is_leaving = true;
+	weir__h2_warn(of_connection->session);
+}
+
+static void leave(struct weir__worker *worker, struct weir__connection *connection, bool is_last)
+{
+	struct of_connection *const of_connection = connection->of_protocol;
+	struct weir__h2_stream *stream = NULL;
+
+	if (of_connection == NULL)
+		return;
+	while (is_last && (stream = weir__h2_next(of_connection->session, stream)) != NULL) {
+		weir__waits_deny(&worker->context, &of(stream)->client);
+		if (!of(stream)->is_watch)
+			continue;
+		weir__grpc_look(worker, of(stream));
+		weir__h2_end(stream, WEIR__GRPC_UNAVAILABLE, "the server is shutting down");
+	}
+	if (is_last)
+		weir__h2_go_away(of_connection->session, 0);
+	else
+		ask_to_leave(of_connection);
+	(void)send_ready(worker, connection, of_connection);
+	set_deadline(worker, connection, of_connection);
+}
+
+/* Each second: the age of connections, and those that watch the health. */
+static void tick(struct weir__worker *worker, struct weir__connection *connection)
+{
+	struct of_connection *const of_connection = connection->of_protocol;
+	struct weir__h2_stream *stream = NULL;
+
+	if (of_connection == NULL)
+		return;
+	if (of_connection->is_leaving)
+		weir__h2_go_away(of_connection->session, 0);
+	else if (of_connection->old_at != 0 && of_connection->old_at <= worker->now)
+		ask_to_leave(of_connection);
+	while (worker->n_watches > 0 && (stream = weir__h2_next(of_connection->session, stream)) != NULL)
+		if (of(stream)->is_watch)
+			weir__grpc_look(worker, of(stream));
+	(void)send_ready(worker, connection, of_connection);
+}
+
+const struct weir__protocol_handler weir__protocol_http2 = {
+	.number = WEIR__PROTOCOL_HTTP2,
+	.asks_at_once = true,
+	.answers_nothing = true,
+	.start = start,
+	.stop = stop,
+	.answer = answer,
+	.answer_ready = answer_ready,
+	.refuse_late = refuse_late,
+	.forget = forget,
+	.leave = leave,
+	.tick = tick,
+};

@@ -1,0 +1,92 @@
+/* lease.h: the arithmetic of leases: how much a server may draw ahead of a limit, for how long, and the 32 bits that a
+ * slot of the table has for a lot.
+ *
+ * A lot is what a server drew for one key and has not spent. All units of a lot end at one instant, which the store has
+ * put on a grid of a quarter of the duration. So four bits tell the instant, to a server that knows roughly what time it
+ * is in the store. Pure. */
+#ifndef WEIR_STORE_LEASE_H
+#define WEIR_STORE_LEASE_H
+
+#include "core/wide.h"
+#include "store/table/plans.h"
+
+enum {
+	WEIR__LOT_UNITS_BITS = 20,
+	WEIR__LOT_UNITS_MOST = (1 << WEIR__LOT_UNITS_BITS) - 1,
+	WEIR__LOT_INDEXES = 16,
+	WEIR__LEASE_LEAST_MOST = 2, /* units; fewer are not worth a lease */
+};
+
+/* Why a limit is exact although its policy leases it. */
+enum weir__lease_obstacle {
+	WEIR__LEASE_POSSIBLE,
+	WEIR__LEASE_UNSET,     /* the policy does not lease the limit */
+	WEIR__LEASE_QUEUE,     /* the limit delays, so the order of requests matters */
+	WEIR__LEASE_LOG,       /* the store keeps each event */
+	WEIR__LEASE_COUNT_ALL, /* denied requests count, and only the store can count them */
+	WEIR__LEASE_FEW,       /* the units that may be held are fewer than two */
+	WEIR__LEASE_FAST,      /* they would be spent in less than two round trips */
+};
+
+/* How a limit is leased. */
+struct weir__lease_terms {
+	uint64_t most;    /* units that all servers may hold of a key */
+	weir_ns duration; /* how long a lot is valid; a multiple of 1 ms. 0: the limit is exact */
+};
+
+/* `stranded` is in percent of what the limit allows at once; 0: the policy does not lease. */
+WEIR__BETWEEN_LIBRARIES enum weir__lease_obstacle weir__lease_terms_of(const struct weir_plan *plan, uint32_t stranded,
+								       struct weir__lease_terms *ret_terms);
+
+/* The reason in words, to follow "NAME stays exact: ". Empty: the limit is leased, or the policy does not lease it. */
+WEIR__BETWEEN_LIBRARIES const char *weir__lease_obstacle_text(enum weir__lease_obstacle obstacle);
+
+/* How many units to draw for a key that spent this many within `elapsed`: what it spends within the duration, at most
+ * this server's part. 0: so few that the key is better decided exactly. */
+uint64_t weir__lease_want(const struct weir__lease_terms *terms, uint64_t spent, weir_ns elapsed, uint32_t nodes);
+
+/* --- lots ---------------------------------------------------------------------------------------------------------- */
+
+struct weir__lot {
+	uint32_t units; /* unspent; without a lot: units that were used since the key was first seen. Denied: the least
+			 * cost that the store denied */
+	uint32_t index; /* of the end, on the store's grid, modulo INDEXES */
+	uint32_t size;  /* a code of how many units were drawn: see weir__lot_size. 0: no lot */
+	bool is_renewing; /* more was drawn, or need not be */
+	bool is_denied;   /* the store denied, and requests of this cost are denied here until the slot ends */
+};
+
+static inline uint32_t weir__lot_pack(const struct weir__lot *lot)
+{
+	return lot->units | lot->index << 20 | lot->size << 24 | (uint32_t)lot->is_renewing << 30 |
+	       (uint32_t)lot->is_denied << 31;
+}
+
+static inline struct weir__lot weir__lot_unpack(uint32_t own)
+{
+	return (struct weir__lot){ .units = own & WEIR__LOT_UNITS_MOST,
+				   .index = own >> 20 & 15,
+				   .size = own >> 24 & 63,
+				   .is_renewing = own >> 30 & 1,
+				   .is_denied = own >> 31 };
+}
+
+/* The size of a lot is recorded as 2 or 3 times a power of two, rounded up. */
+uint32_t weir__lot_size_code(uint64_t units);
+
+static inline uint64_t weir__lot_size(uint32_t code)
+{
+	return code == 0 ? 0 : ((uint64_t)(2 + ((code - 1) & 1)) << ((code - 1) >> 1)) / 2;
+}
+
+/* The index of an end, in us by the store's clock. */
+static inline uint32_t weir__lot_index(const struct weir__lease_terms *terms, uint64_t end_us)
+{
+	return (uint32_t)(end_us / (terms->duration / 4000) % WEIR__LOT_INDEXES);
+}
+
+/* The end with this index that is nearest to now, of those that a lot may have: from one duration ago to three ahead.
+ * Both in us by the store's clock. */
+uint64_t weir__lot_end_near(const struct weir__lease_terms *terms, uint32_t index, uint64_t now_us);
+
+#endif

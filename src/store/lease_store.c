@@ -1,0 +1,904 @@
+/* lease_store.c: spends what is held here, and sends the rest to the store behind. lease_background.c draws units and
+ * gives them back. */
+#include "store/lease_internal.h"
+
+#include <stdlib.h>
+
+#include "core/notation.h"
+#include "os/monotonic.h"
+#include "store/table/decision.h"
+
+enum { SPARE_MOST = 16, ROOM_LEAST = WEIR_TABLE_CLAIMS_MAX, DENIED_PARTS = 16 };
+
+static const weir_ns no_memory_ns = 1000000000; /* retry_after of a request that is denied because memory ran out */
+
+/* Units that were taken out of a lot for a request that the store behind has not decided. */
+struct taken {
+	uint32_t units, index;
+	weir_ns end;   /* identifies the lot */
+	uint64_t salt; /* of the rule then */
+};
+
+/* A request of which the store behind decides a part. */
+struct split {
+	struct weir__store_request part; /* first member: the two convert by a cast */
+	struct lease *lease;
+	struct weir__store_request *whole;
+	struct split *next_spare;
+	uint32_t room; /* claims */
+	struct weir_verdict *verdicts;
+	/* Twice the room: when the whole request moves, its keys move, and the part gets claims with the new
+	 * addresses. */
+	struct weir_claim *claims;
+	struct taken *taken; /* for each claim of the whole */
+	uint32_t of[];       /* for each claim of the part: its index in the whole */
+};
+
+/* --- rules ------------------------------------------------------------------------------------------------------- */
+
+/* The salt changes with all that makes what is held useless. */
+static void read_rule(struct lease *lease, const struct weir_table_limit *limit, struct rule *rule)
+{
+	const uint32_t stranded = lease->options.stranded(lease->options.context, limit);
+	struct weir__view view;
+
+	rule->version = lease->version;
+	rule->terms = (struct weir__lease_terms){ 0, 0 };
+	if (stranded == 0)
+		return;
+	weir__view_load(limit, &view);
+	rule->number = view.number;
+	(void)weir__lease_terms_of(&view.format.plan, stranded, &rule->terms);
+	rule->is_window = view.format.plan.kind == WEIR_KIND_WINDOW;
+	rule->salt = (lease->anchor ^ rule->terms.most) * UINT64_C(0x9e3779b97f4a7c15) +
+		     (rule->terms.duration ^ view.number) * UINT64_C(0xd6e8feb86659fd93);
+}
+
+/* NULL: the limit is exact. */
+static inline struct rule *rule_of(struct lease *lease, const struct weir_table_limit *limit)
+{
+	struct rule *rule;
+
+	if (limit->name[0] == '\0') /* an inline limit has no name */
+		return NULL;
+	rule = &lease->rules[limit->index];
+	if (WEIR__UNLIKELY(rule->version != lease->version ||
+			   (rule->terms.duration > 0 && rule->number != weir__plans_number(limit->entry))))
+		read_rule(lease, limit, rule);
+	return rule->terms.duration > 0 ? rule : NULL;
+}
+
+struct rule *weir__lease_rule(struct lease *lease, const struct weir_table_limit *limit)
+{
+	return rule_of(lease, limit);
+}
+
+/* Read after the requests have arrived that are decided by it: a process that was stopped for a while before must not
+ * spend what has ended meanwhile. */
+void weir__lease_read_clock(struct lease *lease)
+{
+	const uint64_t anchor = atomic_load_explicit(&lease->options.table->region.header->lease_anchor,
+						     memory_order_relaxed);
+
+	lease->at = anchor +
+		    (lease->options.boot_clock ? lease->options.boot_clock(lease->options.context) : weir__boot_ns());
+	if (WEIR__LIKELY(anchor == lease->anchor))
+		return;
+	lease->anchor = anchor;
+	for (uint32_t i = 0; i < lease->options.table->region.limits_max; i++)
+		lease->rules[i].version = 0;
+}
+
+/* Reads the rules again if they have changed, and the clock. Returns whether any limit is leased. */
+static inline bool begin(struct lease *lease)
+{
+	const uint64_t version = lease->options.version(lease->options.context) + 1;
+
+	if (WEIR__UNLIKELY(version != lease->version)) {
+		lease->has_any = lease->options.has_any(lease->options.context);
+		lease->version = version;
+	}
+	if (lease->has_any)
+		weir__lease_read_clock(lease);
+	return lease->has_any;
+}
+
+/* --- what is held ------------------------------------------------------------------------------------------------ */
+
+static inline uint64_t hash_of(const struct weir__store_request *request, uint32_t i)
+{
+	const struct weir_claim *const claim = &request->claims[i];
+
+	return request->hashes ? request->hashes[i] : weir__hash(&claim->limit->secret, claim->key, claim->key_length);
+}
+
+/* What the store last said is left, with what has refilled since. The fallback mirrors it in the table. */
+static struct weir_verdict mirror_of(const struct lease *lease, const struct weir_claim *claim, uint64_t hash,
+				     weir_ns now, uint64_t cost)
+{
+	return weir__table_step(lease->options.table, claim->limit, hash, weir_step_peek,
+				weir__table_clamp(lease->options.table, now), cost, NULL);
+}
+
+/* The verdict of a request that held units cover, when `held` are left of them. */
+static struct weir_verdict covered(const struct lease *lease, const struct weir_claim *claim, uint64_t hash,
+				   weir_ns now, uint64_t held, weir_ns end)
+{
+	struct weir_verdict verdict = weir__table_peek_hashed(lease->options.table, claim->limit, hash, now);
+
+	verdict.remaining = weir__min(verdict.limit, weir__add_saturating(verdict.remaining, held));
+	verdict.granted = claim->cost;
+	if (verdict.reset_after < end - lease->at) /* the key is not full while units are lent */
+		verdict.reset_after = end - lease->at;
+	return verdict;
+}
+
+/* The verdict of a request that is like one which the store has just denied. */
+static struct weir_verdict denied(const struct lease *lease, const struct weir_claim *claim, uint64_t hash, weir_ns now,
+				  weir_ns end)
+{
+	struct weir_verdict verdict = mirror_of(lease, claim, hash, now, claim->cost);
+
+	verdict.allowed = false;
+	verdict.granted = 0;
+	verdict.delay = 0;
+	if (!verdict.never && verdict.retry_after < end - lease->at)
+		verdict.retry_after = end - lease->at;
+	if (verdict.reset_after < verdict.retry_after && !verdict.never)
+		verdict.reset_after = verdict.retry_after;
+	return verdict;
+}
+
+enum found { HERE, DENIED_HERE, BEHIND };
+
+/* What a request does with the key's slot. */
+struct spending {
+	const struct weir_claim *claim;
+	struct rule *rule;
+	uint64_t hash; /* of the key under its limit */
+	weir_ns now;
+	bool takes_rest; /* a lot that does not cover the cost is taken out, and the store behind gets the rest */
+	uint64_t held;   /* HERE: units left */
+	weir_ns end;     /* HERE and DENIED_HERE: of the slot */
+	struct taken taken;
+};
+
+/* Whether this server should draw more: half of the lot is spent, or it is about to end. The end of a window is the end
+ * of every lot, and of what could be drawn. */
+static bool is_due(const struct rule *rule, const struct weir__lot *lot, weir_ns left)
+{
+	return !lot->is_renewing &&
+	       (lot->units <= weir__lot_size(lot->size) / 2 || (left < rule->terms.duration / 4 && !rule->is_window));
+}
+
+/* A key of which the server holds nothing: counts what is used of it, and draws once it is used again. `elapsed` is the
+ * time in which lot.units were used; 0: this is the first use. */
+static bool count_use(struct lease *lease, const struct spending *spending, const struct weir__place *place,
+		      struct weir__lot lot, weir_ns end, weir_ns elapsed)
+{
+	const struct weir__lease_terms *const terms = &spending->rule->terms;
+	const struct weir_claim *const claim = spending->claim;
+	const uint64_t hash = weir__held_hash(spending->hash, spending->rule->salt);
+	uint64_t want = 0;
+
+	lot.units = (uint32_t)weir__min(weir__add_saturating(lot.units, claim->cost), WEIR__LOT_UNITS_MOST);
+	if (elapsed > 0 && !lot.is_renewing)
+		want = weir__lease_want(terms, lot.units, elapsed, lease->nodes);
+	lot.is_renewing |= want > 0;
+	if (!weir__held_put(lease->options.table, claim->limit, hash, place,
+			    weir__held_slot(lease->options.table, claim->limit, hash, weir__lot_pack(&lot), end),
+			    spending->now))
+		return false;
+	if (want > 0)
+		weir__lease_draw(lease, claim, spending->rule, want);
+	return true;
+}
+
+/* The slot is over: its time has passed. A key that was used until recently is known already. */
+static bool start_over(struct lease *lease, const struct spending *spending, const struct weir__place *place)
+{
+	const struct weir__lease_terms *const terms = &spending->rule->terms;
+	const struct weir__lot old = weir__lot_unpack(weir__slot_own(place->seen));
+	const weir_ns ended = weir__held_end(lease->options.table, place->seen);
+	const bool is_known = place->slot && lease->at - ended < terms->duration;
+	struct weir__lot lot = { .units = 0 };
+
+	if (is_known && old.is_denied) /* demand is above the limit */
+		lot.units = (uint32_t)weir__min(terms->most, WEIR__LOT_UNITS_MOST);
+	else if (is_known && old.size > 0)
+		lot.units = (uint32_t)(weir__lot_size(old.size) - weir__min(weir__lot_size(old.size), old.units));
+	if (!count_use(lease, spending, place, lot, lease->at + terms->duration, is_known ? terms->duration : 0))
+		return false;
+	if (place->slot && old.size > 0)
+		weir__lease_count(lease, WEIR__LEASE_EXPIRED, old.units);
+	return true;
+}
+
+static bool spend_from_lot(struct lease *lease, struct spending *spending, const struct weir__place *place,
+			   struct weir__lot lot, enum found *ret_found)
+{
+	const struct weir_claim *const claim = spending->claim;
+	const struct weir__lease_terms *const terms = &spending->rule->terms;
+	const weir_ns end = weir__held_end(lease->options.table, place->seen), left = end - lease->at;
+	const uint32_t held = lot.units;
+	uint64_t want = 0;
+
+	*ret_found = claim->cost <= lot.units ? HERE : BEHIND;
+	if (*ret_found == BEHIND && !spending->takes_rest)
+		return true;
+	lot.units = *ret_found == HERE ? lot.units - (uint32_t)claim->cost : 0;
+	if (is_due(spending->rule, &lot, left) && (*ret_found == HERE || held == 0)) {
+		const uint64_t size = weir__lot_size(lot.size);
+
+		want = weir__lease_want(terms, size - weir__min(size, lot.units),
+					terms->duration - weir__min(terms->duration, left), lease->nodes);
+		lot.is_renewing = want > 0;
+	}
+	if (!weir__atomic16_swap(place->slot, place->seen,
+				 weir__slot_make(weir__slot_fingerprint(place->seen), weir__lot_pack(&lot),
+						 weir__slot_full_at(place->seen), 0)))
+		return false;
+	if (WEIR__UNLIKELY(want > 0))
+		weir__lease_draw(lease, claim, spending->rule, want);
+	spending->held = lot.units;
+	spending->end = end;
+	spending->taken = (struct taken){ held - lot.units, lot.index, end, spending->rule->salt };
+	lease->counts[WEIR__LEASE_SPENT] += held - lot.units;
+	return true;
+}
+
+/* Spends held units if they cover the cost. Notes demand. */
+static enum found spend(struct lease *lease, struct spending *spending)
+{
+	struct weir_table *const table = lease->options.table;
+	const uint64_t hash = weir__held_hash(spending->hash, spending->rule->salt);
+	enum found found = BEHIND;
+	struct weir__place place;
+
+	for (;;) {
+		struct weir__lot lot;
+
+		weir__held_find(table, spending->claim->limit, hash, &place);
+		if (weir__place_is_claim(&place) || (place.slot == NULL && spending->claim->cost == 0))
+			return BEHIND;
+		lot = weir__lot_unpack(weir__slot_own(place.seen));
+		spending->end = place.slot ? weir__held_end(table, place.seen) : 0;
+		if (place.slot == NULL || spending->end <= lease->at) {
+			if (start_over(lease, spending, &place))
+				return BEHIND;
+		} else if (lot.is_denied) {
+			return spending->claim->cost >= lot.units ? DENIED_HERE : BEHIND;
+		} else if (WEIR__LIKELY(lot.size > 0)) {
+			if (WEIR__LIKELY(spend_from_lot(lease, spending, &place, lot, &found)))
+				return found;
+		} else if (count_use(lease, spending, &place, lot, spending->end,
+				     spending->rule->terms.duration + 1 -
+					     weir__min(spending->rule->terms.duration, spending->end - lease->at))) {
+			return BEHIND;
+		}
+	}
+}
+
+/* Puts units back into the lot from which they were taken. Returns false if the key has another lot by now. */
+static bool put_into_lot(struct lease *lease, const struct weir_claim *claim, const struct rule *rule, uint64_t hash,
+			 uint64_t units, weir_ns end)
+{
+	struct weir_table *const table = lease->options.table;
+	struct weir__place place;
+	struct weir__lot lot;
+
+	do {
+		weir__held_find(table, claim->limit, weir__held_hash(hash, rule->salt), &place);
+		if (place.slot == NULL || weir__place_is_claim(&place) || weir__held_end(table, place.seen) != end ||
+		    end <= lease->at)
+			return false;
+		lot = weir__lot_unpack(weir__slot_own(place.seen));
+		if (lot.is_denied || lot.size == 0 || lot.units + units > WEIR__LOT_UNITS_MOST)
+			return false;
+		lot.units += (uint32_t)units;
+	} while (!weir__atomic16_swap(place.slot, place.seen,
+				      weir__slot_make(weir__slot_fingerprint(place.seen), weir__lot_pack(&lot),
+						      weir__slot_full_at(place.seen), 0)));
+	return true;
+}
+
+/* The store behind has denied: what was taken out of a lot is held again, or given back. */
+static void put_back(struct lease *lease, const struct weir_claim *claim, const struct taken *taken)
+{
+	struct rule *rule = rule_of(lease, claim->limit);
+
+	if (taken->units == 0)
+		return;
+	lease->counts[WEIR__LEASE_SPENT] -= taken->units;
+	if (rule && rule->salt != taken->salt)
+		rule = NULL; /* the limit was changed: the units cannot be used */
+	if (rule && put_into_lot(lease, claim, rule, weir__hash(&claim->limit->secret, claim->key, claim->key_length),
+				 taken->units, taken->end))
+		return;
+	if (rule && taken->end > lease->at)
+		weir__lease_give_back(lease, claim, rule, taken->units, taken->index, taken->end);
+	else
+		weir__lease_count(lease, WEIR__LEASE_EXPIRED, taken->units);
+}
+
+/* The store denied, and nothing is held: for a while, it need not be called for such requests. */
+static void note_denial(struct lease *lease, const struct weir_claim *claim, struct rule *rule,
+			const struct weir_verdict *verdict, weir_ns now)
+{
+	struct weir_table *const table = lease->options.table;
+	const uint64_t hash = weir__held_hash(weir__hash(&claim->limit->secret, claim->key, claim->key_length),
+					      rule->salt);
+	const weir_ns least = rule->terms.duration / DENIED_PARTS;
+	const weir_ns wait = verdict->retry_after < least ? least : verdict->retry_after;
+	const weir_ns end = lease->at + weir__min(wait, rule->terms.duration);
+	const struct weir__lot lot = { .units = (uint32_t)claim->cost, .is_denied = true };
+	struct weir__place place;
+
+	if (verdict->never || claim->cost > WEIR__LOT_UNITS_MOST)
+		return;
+	weir__held_find(table, claim->limit, hash, &place);
+	if (place.slot && (weir__place_is_claim(&place) || (weir__lot_unpack(weir__slot_own(place.seen)).size > 0 &&
+							    weir__lot_unpack(weir__slot_own(place.seen)).units > 0)))
+		return;
+	(void)weir__held_put(table, claim->limit, hash, &place,
+			     weir__held_slot(table, claim->limit, hash, weir__lot_pack(&lot), end), now);
+}
+
+/* --- splits ------------------------------------------------------------------------------------------------------ */
+
+static void free_split(struct split *split)
+{
+	free(split->claims);
+	free(split->verdicts);
+	free(split->taken);
+	free(split);
+}
+
+static struct split *new_split(struct lease *lease, uint32_t n)
+{
+	const uint32_t room = n > ROOM_LEAST ? n : ROOM_LEAST;
+	struct split *split = lease->spare;
+
+	if (split && n <= split->room) {
+		lease->spare = split->next_spare;
+		lease->n_spare--;
+	} else {
+		split = calloc(1, sizeof(*split) + room * sizeof(split->of[0]));
+		if (split == NULL)
+			return NULL;
+		split->lease = lease;
+		split->room = room;
+		split->claims = malloc(2 * (size_t)room * sizeof(*split->claims));
+		split->verdicts = malloc(room * sizeof(*split->verdicts));
+		split->taken = malloc(room * sizeof(*split->taken));
+		if (split->claims == NULL || split->verdicts == NULL || split->taken == NULL) {
+			free_split(split);
+			return NULL;
+		}
+	}
+	split->part.n = 0;
+	memset(split->taken, 0, n * sizeof(*split->taken));
+	return split;
+}
+
+static void recycle(struct split *split)
+{
+	struct lease *const lease = split->lease;
+
+	if (lease->n_spare == SPARE_MOST || split->room > ROOM_LEAST) {
+		free_split(split);
+		return;
+	}
+	split->next_spare = lease->spare;
+	lease->spare = split;
+	lease->n_spare++;
+}
+
+/* The whole request moves, and its keys and inline limits with it. */
+static struct weir__store_request *keep_part(struct weir__store_request *part)
+{
+	struct split *const split = (struct split *)(void *)part;
+	struct weir__store_request *const kept = split->whole->caller->keep(split->whole);
+
+	if (kept == NULL)
+		return NULL;
+	split->whole = kept;
+	part->claims = split->claims + split->room;
+	for (uint32_t i = 0; i < part->n; i++) {
+		split->claims[split->room + i] = kept->claims[split->of[i]];
+		split->claims[split->room + i].cost = split->claims[i].cost;
+	}
+	return part;
+}
+
+/* --- completing -------------------------------------------------------------------------------------------------- */
+
+static bool is_in_part(const struct split *split, uint32_t i)
+{
+	for (uint32_t j = 0; j < split->part.n; j++)
+		if (split->of[j] == i)
+			return true;
+	return false;
+}
+
+/* The store behind has decided the rest of a claim, of which `taken` was held here. is_allowed: the request is. */
+static void finish_claim(struct split *split, uint32_t j, bool is_allowed)
+{
+	struct weir__store_request *const whole = split->whole;
+	const uint32_t i = split->of[j];
+	const struct weir_claim *const claim = &whole->claims[i];
+	const struct taken *const taken = &split->taken[i];
+	struct weir_verdict *const verdict = &whole->verdicts[i];
+	struct rule *const rule = rule_of(split->lease, claim->limit);
+
+	*verdict = split->part.verdicts[j];
+	if (whole->operation == WEIR__STORE_UPTO) {
+		verdict->granted += taken->units;
+		verdict->allowed = verdict->allowed || taken->units > 0;
+	} else if (!weir__store_charges(whole->operation)) {
+		verdict->remaining = weir__min(verdict->limit, weir__add_saturating(verdict->remaining, taken->units));
+		if (whole->operation != WEIR__STORE_REFUND && verdict->remaining >= claim->cost && !verdict->allowed) {
+			verdict->allowed = true;
+			verdict->retry_after = 0;
+		}
+	} else if (is_allowed) {
+		verdict->granted += taken->units;
+	} else {
+		verdict->remaining = weir__min(verdict->limit, weir__add_saturating(verdict->remaining, taken->units));
+		put_back(split->lease, claim, taken);
+		if (rule && taken->units == 0 && !verdict->allowed && split->part.fallback_nodes == 0)
+			note_denial(split->lease, claim, rule, verdict, whole->now);
+	}
+}
+
+/* Claims of a request that is all or nothing, and was denied: what held units covered is put back. */
+static void put_all_back(struct split *split)
+{
+	struct weir__store_request *const whole = split->whole;
+
+	for (uint32_t i = 0; i < whole->n; i++)
+		if (!is_in_part(split, i)) {
+			put_back(split->lease, &whole->claims[i], &split->taken[i]);
+			whole->verdicts[i].granted = 0;
+		}
+}
+
+static void count_all(struct split *split)
+{
+	const struct weir__store_request *const whole = split->whole;
+
+	for (uint32_t i = 0; i < whole->n; i++)
+		if (!is_in_part(split, i) && whole->operation == WEIR__STORE_TAKE)
+			weir__table_count(split->lease->options.table, whole->claims[i].limit, true);
+}
+
+/* The store has not decided: what was taken out for its claims is held again. */
+static void undo_part(struct split *split)
+{
+	for (uint32_t j = 0; j < split->part.n; j++)
+		if (weir__store_charges(split->whole->operation))
+			put_back(split->lease, &split->whole->claims[split->of[j]], &split->taken[split->of[j]]);
+}
+
+/* Call it when the store behind has decided its part. */
+static void finish(struct split *split)
+{
+	const struct weir__store_request *const part = &split->part;
+	struct weir__store_request *const whole = split->whole;
+	const bool is_decided = part->outcome == WEIR__STORE_DECIDED;
+	bool is_allowed = is_decided;
+
+	weir__lease_read_clock(split->lease);
+	if (is_decided && part->fallback_nodes == 0)
+		weir__lease_heard(split->lease, part->decided_at);
+	for (uint32_t j = 0; j < part->n && is_decided; j++)
+		is_allowed = is_allowed && part->verdicts[j].allowed;
+	for (uint32_t j = 0; j < part->n && is_decided; j++)
+		finish_claim(split, j, whole->is_each ? part->verdicts[j].allowed : is_allowed);
+	if (!is_decided)
+		undo_part(split);
+	whole->outcome = part->outcome;
+	whole->decided_at = part->decided_at;
+	whole->fallback_nodes = part->fallback_nodes;
+	whole->is_uncertain = part->is_uncertain;
+	whole->is_behind = part->is_behind;
+	whole->is_closed = part->is_closed;
+	whole->is_stored = part->is_stored || (whole->operation == WEIR__STORE_INSPECT && split->taken[0].units > 0);
+	whole->full_at = part->full_at;
+	if (whole->is_each)
+		return;
+	if (is_allowed)
+		count_all(split);
+	else
+		put_all_back(split);
+	if (whole->n > 1)
+		whole->decision = weir__decision_of(whole->verdicts, whole->n);
+}
+
+static void complete_part(struct weir__store_request *part)
+{
+	struct split *const split = (struct split *)(void *)part;
+	struct weir__store_request *const whole = split->whole;
+	const struct weir__store *const store = &split->lease->store;
+
+	finish(split);
+	recycle(split);
+	weir__store_complete(store, whole);
+}
+
+static const struct weir__store_caller part_caller = { keep_part, complete_part };
+
+/* --- submitting -------------------------------------------------------------------------------------------------- */
+
+static bool submit_behind(struct lease *lease, struct weir__store_request *request)
+{
+	lease->has_sent = true; /* what waits in the background can go with it, in one call */
+	return weir__store_submit(lease->options.store, request);
+}
+
+/* Returns true if the request is complete. */
+static bool submit_part(struct split *split)
+{
+	struct weir__store_request *const part = &split->part, *const whole = split->whole;
+
+	*part = (struct weir__store_request){ .operation = whole->operation,
+					      .is_each = whole->is_each,
+					      .n = part->n,
+					      .claims = split->claims,
+					      .verdicts = split->verdicts,
+					      .now = whole->now,
+					      .max_delay = whole->max_delay,
+					      .charged_at = whole->charged_at,
+					      .charged_cost = whole->charged_cost,
+					      .charged_nodes = whole->charged_nodes,
+					      .charged_full_at = whole->charged_full_at,
+					      .caller = &part_caller };
+	if (!submit_behind(split->lease, part))
+		return false;
+	finish(split);
+	recycle(split);
+	return true;
+}
+
+static void add_to_part(struct split *split, const struct weir__store_request *whole, uint32_t i,
+			const struct taken *taken)
+{
+	split->of[split->part.n] = i;
+	split->claims[split->part.n] = whole->claims[i];
+	if (weir__store_charges(whole->operation))
+		split->claims[split->part.n].cost -= taken->units;
+	split->taken[i] = *taken;
+	split->part.n++;
+}
+
+static bool complete_here(const struct lease *lease, struct weir__store_request *request)
+{
+	request->outcome = WEIR__STORE_DECIDED;
+	request->decided_at = lease->at;
+	request->fallback_nodes = WEIR__STORE_IN_LEASE;
+	request->is_uncertain = request->is_behind = request->is_closed = false;
+	request->n_current = request->n;
+	return true;
+}
+
+static bool deny_without_memory(const struct lease *lease, struct weir__store_request *request)
+{
+	for (uint32_t i = 0; i < request->n; i++)
+		request->verdicts[i] = (struct weir_verdict){ .retry_after = no_memory_ns,
+							      .reset_after = no_memory_ns };
+	(void)complete_here(lease, request);
+	request->is_closed = true;
+	if (!request->is_each && request->n > 1)
+		request->decision = weir__decision_of(request->verdicts, request->n);
+	return true;
+}
+
+static struct spending spending_of(const struct weir__store_request *request, uint32_t i, struct rule *rule)
+{
+	return (struct spending){ .claim = &request->claims[i],
+				  .rule = rule,
+				  .hash = hash_of(request, i),
+				  .now = request->now,
+				  .takes_rest = true };
+}
+
+static bool has_leased(struct lease *lease, const struct weir__store_request *request)
+{
+	const struct weir_table_limit *limit = NULL;
+
+	for (uint32_t i = 0; i < request->n; i++)
+		if (request->claims[i].limit != limit) {
+			limit = request->claims[i].limit;
+			if (rule_of(lease, limit))
+				return true;
+		}
+	return false;
+}
+
+/* Decides a claim with what is held here. Returns false if the store behind has to decide it. */
+static inline bool take_here(struct lease *lease, struct weir__store_request *request, uint32_t i,
+			     struct taken *ret_taken)
+{
+	const struct weir_claim *const claim = &request->claims[i];
+	struct rule *const rule = rule_of(lease, claim->limit);
+	struct spending spending;
+	enum found found;
+
+	*ret_taken = (struct taken){ .units = 0 };
+	if (rule == NULL)
+		return false;
+	spending = spending_of(request, i, rule);
+	found = spend(lease, &spending);
+	if (WEIR__LIKELY(found == HERE)) {
+		request->verdicts[i] = covered(lease, claim, spending.hash, request->now, spending.held, spending.end);
+		lease->counts[WEIR__LEASE_ALLOWED]++;
+	} else if (found == DENIED_HERE) {
+		request->verdicts[i] = denied(lease, claim, spending.hash, request->now, spending.end);
+		lease->counts[WEIR__LEASE_DENIED]++;
+	} else {
+		*ret_taken = spending.taken;
+		return false;
+	}
+	if (request->operation != WEIR__STORE_DEPART)
+		weir__table_count(lease->options.table, claim->limit, found == HERE);
+	return true;
+}
+
+/* Each claim by itself, or a single one. */
+static bool take_each(struct lease *lease, struct weir__store_request *request)
+{
+	struct split *split = NULL;
+
+	if (!weir__epoch_check_holds(request->epoch_check)) {
+		request->outcome = WEIR__STORE_STALE;
+		return true;
+	}
+	for (uint32_t i = 0; i < request->n; i++) {
+		struct taken taken;
+
+		if (take_here(lease, request, i, &taken))
+			continue;
+		if (split == NULL)
+			split = new_split(lease, request->n);
+		if (split == NULL) {
+			put_back(lease, &request->claims[i], &taken);
+			return deny_without_memory(lease, request);
+		}
+		split->whole = request;
+		add_to_part(split, request, i, &taken);
+	}
+	return split ? submit_part(split) : complete_here(lease, request);
+}
+
+/* Several claims, all or nothing: what is held is taken out first, then the store behind decides the rest. */
+static bool take_together(struct lease *lease, struct weir__store_request *request)
+{
+	struct split *const split = new_split(lease, request->n);
+
+	if (split == NULL)
+		return deny_without_memory(lease, request);
+	if (!weir__epoch_check_holds(request->epoch_check)) {
+		request->outcome = WEIR__STORE_STALE;
+		recycle(split);
+		return true;
+	}
+	split->whole = request;
+	for (uint32_t i = 0; i < request->n; i++) {
+		struct rule *const rule = rule_of(lease, request->claims[i].limit);
+		struct spending spending = spending_of(request, i, rule);
+
+		if (rule && spend(lease, &spending) == HERE) {
+			split->taken[i] = spending.taken;
+			request->verdicts[i] = covered(lease, &request->claims[i], spending.hash, request->now,
+						       spending.held, spending.end);
+		} else {
+			add_to_part(split, request, i, &spending.taken);
+		}
+	}
+	if (split->part.n > 0)
+		return submit_part(split);
+	count_all(split);
+	recycle(split);
+	lease->counts[WEIR__LEASE_ALLOWED]++;
+	request->decision = weir__decision_of(request->verdicts, request->n);
+	return complete_here(lease, request);
+}
+
+/* Returns the units that are held for a key. */
+static uint64_t held_of(struct lease *lease, const struct weir_claim *claim, const struct rule *rule, uint64_t hash,
+			weir_ns *ret_end)
+{
+	struct weir__place place;
+	struct weir__lot lot;
+
+	weir__held_find(lease->options.table, claim->limit, weir__held_hash(hash, rule->salt), &place);
+	if (place.slot == NULL || weir__place_is_claim(&place))
+		return 0;
+	*ret_end = weir__held_end(lease->options.table, place.seen);
+	lot = weir__lot_unpack(weir__slot_own(place.seen));
+	return lot.is_denied || lot.size == 0 || *ret_end <= lease->at ? 0 : lot.units;
+}
+
+/* Adds what is held here to what the store says is left. A peek that held units cover is decided here. */
+static bool look(struct lease *lease, struct weir__store_request *request)
+{
+	struct split *split;
+
+	if (request->n == 1 && request->operation == WEIR__STORE_PEEK) {
+		const uint64_t hash = hash_of(request, 0);
+		weir_ns end;
+		const uint64_t held = held_of(lease, request->claims, rule_of(lease, request->claims[0].limit), hash,
+					      &end);
+
+		if (held > 0 && held >= request->claims[0].cost) {
+			request->verdicts[0] = covered(lease, request->claims, hash, request->now, held, end);
+			request->verdicts[0].granted = 0;
+			return complete_here(lease, request);
+		}
+	}
+	split = new_split(lease, request->n);
+	if (split == NULL)
+		return submit_behind(lease, request);
+	split->whole = request;
+	for (uint32_t i = 0; i < request->n; i++) {
+		const struct rule *const rule = rule_of(lease, request->claims[i].limit);
+		struct taken taken = { .units = 0 };
+
+		if (rule)
+			taken.units = (uint32_t)held_of(lease, &request->claims[i], rule, hash_of(request, i),
+							&taken.end);
+		add_to_part(split, request, i, &taken);
+	}
+	return submit_part(split);
+}
+
+/* Forgets what is held for the keys: the store forgets that it lent it. */
+static void forget(struct lease *lease, const struct weir__store_request *request)
+{
+	struct weir_table *const table = lease->options.table;
+
+	for (uint32_t i = 0; i < request->n; i++) {
+		const struct weir_claim *const claim = &request->claims[i];
+		const struct rule *const rule = rule_of(lease, claim->limit);
+		struct weir__place place;
+
+		if (rule == NULL)
+			continue;
+		do
+			weir__held_find(table, claim->limit, weir__held_hash(hash_of(request, i), rule->salt), &place);
+		while (place.slot && !weir__atomic16_swap(place.slot, place.seen, (struct weir_state){ 0, 0 }));
+		if (place.slot && !weir__place_is_claim(&place) &&
+		    weir__lot_unpack(weir__slot_own(place.seen)).size > 0)
+			weir__lease_count(lease, WEIR__LEASE_EXPIRED,
+					  weir__lot_unpack(weir__slot_own(place.seen)).units);
+	}
+}
+
+/* Undoes a charge that was spent here, in the lot from which it came. Returns false if the key has another lot by now.
+ * A lot arrived when it had no more left than its end says. */
+static bool undo_here(struct lease *lease, const struct weir__store_request *request)
+{
+	const struct weir_claim *const claim = request->claims;
+	struct rule *const rule = rule_of(lease, claim->limit);
+	const uint64_t hash = hash_of(request, 0);
+	const uint64_t units = weir__min(claim->cost, request->charged_cost);
+	weir_ns end = 0;
+	struct weir__place place;
+	uint64_t held;
+
+	if (rule == NULL || units > WEIR__LOT_UNITS_MOST)
+		return false;
+	weir__held_find(lease->options.table, claim->limit, weir__held_hash(hash, rule->salt), &place);
+	if (place.slot == NULL)
+		return false;
+	end = weir__held_end(lease->options.table, place.seen);
+	if (request->charged_at < weir__lot_arrived(&rule->terms, end) ||
+	    !put_into_lot(lease, claim, rule, hash, units, end))
+		return false;
+	held = held_of(lease, claim, rule, hash, &end);
+	request->verdicts[0] = covered(lease, claim, hash, request->now, held, end);
+	request->verdicts[0].granted = units;
+	lease->counts[WEIR__LEASE_SPENT] -= units;
+	return true;
+}
+
+/* A charge that was spent here is undone here if possible, or else in the store, as of when it was spent. */
+static bool undo(struct lease *lease, struct weir__store_request *request)
+{
+	if (request->n == 1 && lease->has_any && undo_here(lease, request))
+		return complete_here(lease, request);
+	request->charged_nodes = 0;
+	request->charged_at = lease->heard_offset ? request->charged_at + lease->heard_offset : 0;
+	return submit_behind(lease, request);
+}
+
+static bool submit(struct weir__store *store, struct weir__store_request *request)
+{
+	struct lease *const lease = (struct lease *)(void *)store;
+	const bool has_any = begin(lease);
+
+	if (WEIR__UNLIKELY(weir__store_gives_back(request->operation) &&
+			   request->charged_nodes == WEIR__STORE_IN_LEASE))
+		return undo(lease, request);
+	if (!has_any || !has_leased(lease, request))
+		return submit_behind(lease, request);
+	if (WEIR__LIKELY(weir__store_charges(request->operation)))
+		return request->is_each || request->n == 1 ? take_each(lease, request) : take_together(lease, request);
+	if (request->operation == WEIR__STORE_PEEK || request->operation == WEIR__STORE_INSPECT ||
+	    request->operation == WEIR__STORE_REFUND)
+		return look(lease, request);
+	if (request->operation == WEIR__STORE_RESET)
+		forget(lease, request);
+	return submit_behind(lease, request);
+}
+
+/* --- the store --------------------------------------------------------------------------------------------------- */
+
+static void flush(struct weir__store *store)
+{
+	struct lease *const lease = (struct lease *)(void *)store;
+
+	if (lease->has_sent)
+		weir__lease_send(lease);
+	lease->has_sent = false;
+	weir__store_flush(lease->options.store);
+}
+
+static void collect(struct weir__store *store)
+{
+	weir__store_collect(((struct lease *)(void *)store)->options.store);
+}
+
+static weir_ns due(struct weir__store *store, weir_ns now)
+{
+	return weir__lease_due((struct lease *)(void *)store, now);
+}
+
+static bool leave(struct weir__store *store)
+{
+	return weir__lease_leave((struct lease *)(void *)store);
+}
+
+static void status(struct weir__store *store, struct weir__store_status *ret_status)
+{
+	struct lease *const lease = (struct lease *)(void *)store;
+
+	lease->options.store->status(lease->options.store, ret_status);
+	for (int i = 0; i < WEIR__LEASE_COUNTS; i++)
+		ret_status->lease[i] = atomic_load_explicit(&lease->options.shared->counts[i], memory_order_relaxed);
+}
+
+static void free_store(struct weir__store *store)
+{
+	struct lease *const lease = (struct lease *)(void *)store;
+
+	while (lease->spare) {
+		struct split *const split = lease->spare;
+
+		lease->spare = split->next_spare;
+		free_split(split);
+	}
+	lease->options.store->free(lease->options.store);
+	weir__lease_fini(lease);
+	free(lease);
+}
+
+struct weir__store *weir__lease_store_new(const struct weir__lease_options *options)
+{
+	const size_t n = options->table->region.limits_max;
+	struct lease *const lease = calloc(1, sizeof(*lease) + n * sizeof(lease->rules[0]));
+
+	if (lease == NULL)
+		return NULL;
+	lease->options = *options;
+	lease->nodes = 1;
+	lease->store = (struct weir__store){ .converts_on_look = options->store->converts_on_look,
+					     .submit = submit,
+					     .flush = flush,
+					     .collect = collect,
+					     .due = due,
+					     .leave = leave,
+					     .status = options->store->status ? status : NULL,
+					     .free = free_store };
+	return &lease->store;
+}

@@ -1,0 +1,128 @@
+/* h2.h: HTTP/2 as a server, with nghttp2. Pure: bytes of a client in, requests out; responses in, bytes out.
+ *
+ * A session has the streams of a connection. Complete requests wait in a queue until the caller takes them, in the order
+ * in which they became complete. A request that its client resets leaves the queue, so it is never run. A request has
+ * the same form as one of HTTP/1.1, so that both are served by the same routes. nghttp2 sends bodies round-robin, as
+ * far as the windows of the client allow. The reasons are in docs/internals/protocols.md. */
+#ifndef WEIR_WIRE_H2_H
+#define WEIR_WIRE_H2_H
+
+#include "wire/h2_floods.h"
+#include "wire/http.h"
+
+enum {
+	WEIR__H2_STREAMS_MAX = 128,            /* at a time */
+	WEIR__H2_BODIES_MAX = 4 * 1024 * 1024, /* bytes of all requests of a session that have no response yet */
+	WEIR__H2_FIELDS_MAX = 40,              /* of a response */
+	WEIR__H2_WORDS_MAX = 512,              /* bytes of a grpc-message, encoded */
+};
+
+struct weir__h2;
+
+/* A stream: a request and its response. The caller's struct begins with it. */
+struct weir__h2_stream {
+	struct weir__h2 *session;
+	struct weir__h2_stream *next, *previous; /* all streams of the session, oldest first */
+	struct weir__h2_stream *next_whole;      /* in the queue of complete requests */
+	int32_t number;
+	weir_ns begun_at; /* when its headers came */
+	uint8_t method;   /* llhttp_method_t */
+	bool is_queued, is_whole, is_responding, is_ended, has_trailers, is_refused;
+	uint16_t fault; /* HTTP status of an error in the request; 0: none */
+	uint16_t n_fields;
+	uint32_t path_at, path_length;
+	uint32_t head_length, length, size; /* of bytes: the fields, then the body */
+	char *bytes;                        /* `own`, or allocated */
+	char *out;                          /* the body that is not sent yet; `own`, or allocated */
+	size_t out_sent, out_length, out_size;
+	unsigned grpc_status;
+	char *grpc_words; /* encoded; NULL: none */
+	char own[400];
+};
+
+struct weir__h2_options {
+	size_t stream_size; /* of the caller's struct */
+	/* Called before a stream is freed. */
+	void (*closed)(void *context, struct weir__h2_stream *stream);
+	void *context;
+};
+
+/* Returns NULL if memory runs out. */
+struct weir__h2 *weir__h2_new(const struct weir__h2_options *options, weir_ns now);
+void weir__h2_free(struct weir__h2 *session);
+
+/* Reads the next bytes, the preface first. Returns false if the connection must be closed, after what weir__h2_write
+ * still writes. */
+bool weir__h2_read(struct weir__h2 *session, const char *bytes, size_t n, weir_ns now);
+
+/* Takes the next complete request from the queue. If stream->fault is not 0, respond with that status. Returns NULL if
+ * there is none. */
+struct weir__h2_stream *weir__h2_take(struct weir__h2 *session);
+bool weir__h2_has_requests(const struct weir__h2 *session);
+
+/* The request of a stream, until its response begins. `reader` is the caller's: it gets the fields. */
+void weir__h2_request(struct weir__h2_stream *stream, struct weir__http_reader *reader,
+		      struct weir__http_request *ret_request);
+
+/* A field of a response. */
+struct weir__h2_field {
+	const char *name, *value; /* the name in lower case */
+	size_t name_length, value_length;
+};
+
+/* Begins a response. With is_ended it has no body and no trailers. Returns false if memory runs out. */
+bool weir__h2_respond(struct weir__h2_stream *stream, unsigned status, const struct weir__h2_field *fields, size_t n,
+		      bool is_ended);
+
+/* Appends to the body. Returns false if memory runs out. */
+bool weir__h2_append(struct weir__h2_stream *stream, const void *bytes, size_t n);
+
+/* Ends the body. grpc_status below 0: without trailers. `words` may be NULL. */
+void weir__h2_end(struct weir__h2_stream *stream, int grpc_status, const char *words);
+
+/* Resets the stream with an error code of HTTP/2. */
+void weir__h2_reset(struct weir__h2_stream *stream, uint32_t code);
+
+/* Writes up to `room` bytes, which is at least 32 KiB. Returns how many; 0: nothing to write now. */
+size_t weir__h2_write(struct weir__h2 *session, char *out, size_t room);
+
+/* Asks the client to open no more streams, while those that it has sent in the meantime are still served. Call
+ * weir__h2_go_away when they must have arrived. */
+void weir__h2_warn(struct weir__h2 *session);
+
+/* Tells the client that new streams are not served any more. Those under way are. With a code other than 0 nothing is
+ * served any more. */
+void weir__h2_go_away(struct weir__h2 *session, uint32_t code);
+
+/* Whether nothing more will be read or written. */
+bool weir__h2_is_over(const struct weir__h2 *session);
+
+/* The streams, oldest first. NULL: the first. Returns NULL at the end. */
+struct weir__h2_stream *weir__h2_next(struct weir__h2 *session, struct weir__h2_stream *stream);
+
+/* What the client delays, for deadlines. */
+struct weir__h2_progress {
+	int32_t incomplete; /* the oldest stream whose request is incomplete; 0: none */
+	uint64_t sent;      /* bytes of bodies that were sent */
+	bool is_blocked;    /* a body waits for a window */
+	bool is_silent;     /* there was no request yet */
+	uint32_t under_way; /* streams whose request is complete, and the response is not */
+};
+void weir__h2_look(const struct weir__h2 *session, struct weir__h2_progress *ret_progress);
+
+/* The budget that the client has exceeded. */
+enum weir__h2_flood weir__h2_flood(const struct weir__h2 *session);
+
+/* Bytes of memory that the session and its streams take. */
+size_t weir__h2_bytes(const struct weir__h2 *session);
+
+/* The length of a name or an address in the error codes of HTTP/2 (RFC 9113, 7). */
+enum {
+	WEIR__H2_NO_ERROR = 0,
+	WEIR__H2_INTERNAL_ERROR = 2,
+	WEIR__H2_REFUSED_STREAM = 7,
+	WEIR__H2_CANCEL = 8,
+	WEIR__H2_ENHANCE_YOUR_CALM = 11,
+};
+
+#endif

@@ -1,0 +1,135 @@
+/* h2_floods.c: budgets of frames, and a scanner of frame heads. */
+#include "wire/h2_floods.h"
+
+#include <string.h>
+
+static const uint64_t unit = 1000000000;
+
+static const struct {
+	uint64_t burst, second, response;
+	const char *word;
+} budgets[WEIR__H2_BUDGETS] = {
+#define BUDGET_ROW(name, burst, second, response, words) { (burst), (second), (response), (words) },
+	WEIR__H2_FLOODS(BUDGET_ROW)
+#undef BUDGET_ROW
+};
+
+enum { DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION };
+enum { IS_ACK = 1, IS_END_OF_STREAM = 1 };
+
+const char *weir__h2_flood_word(enum weir__h2_flood flood)
+{
+	return flood < WEIR__H2_BUDGETS ? budgets[flood].word : flood == WEIR__H2_FLOOD_BLOCK ? "header_block" : "none";
+}
+
+void weir__h2_floods_init(struct weir__h2_floods *floods, weir_ns now)
+{
+	*floods = (struct weir__h2_floods){ .since = now, .to_skip = WEIR__H2_PREFACE, .flood = WEIR__H2_FLOOD_NONE };
+	for (size_t i = 0; i < WEIR__H2_BUDGETS; i++)
+		floods->left[i] = budgets[i].burst * unit;
+}
+
+static void add(struct weir__h2_floods *floods, size_t i, uint64_t units)
+{
+	const uint64_t most = budgets[i].burst * unit;
+
+	floods->left[i] = units > most - floods->left[i] ? most : floods->left[i] + units;
+}
+
+static void refill(struct weir__h2_floods *floods, weir_ns now)
+{
+	const uint64_t passed = now > floods->since ? now - floods->since : 0;
+
+	for (size_t i = 0; i < WEIR__H2_BUDGETS && passed > 0; i++) {
+		uint64_t units;
+
+		add(floods, i,
+		    __builtin_mul_overflow(passed, budgets[i].second, &units) ? budgets[i].burst * unit : units);
+	}
+	if (passed > 0)
+		floods->since = now;
+}
+
+void weir__h2_floods_responded(struct weir__h2_floods *floods)
+{
+	for (size_t i = 0; i < WEIR__H2_BUDGETS; i++)
+		add(floods, i, budgets[i].response * unit);
+}
+
+static bool fail(struct weir__h2_floods *floods, enum weir__h2_flood flood)
+{
+	if (floods->flood == WEIR__H2_FLOOD_NONE)
+		floods->flood = flood;
+	return false;
+}
+
+bool weir__h2_floods_count(struct weir__h2_floods *floods, enum weir__h2_flood flood)
+{
+	if (floods->flood != WEIR__H2_FLOOD_NONE)
+		return false;
+	if (floods->left[flood] < unit)
+		return fail(floods, flood);
+	floods->left[flood] -= unit;
+	return true;
+}
+
+/* A header block ends before any other frame: nghttp2 checks that. */
+static bool add_to_block(struct weir__h2_floods *floods, uint32_t length)
+{
+	floods->block += length;
+	return (floods->block <= WEIR__H2_BLOCK_MAX && floods->pieces <= WEIR__H2_BLOCK_PIECES) ||
+	       fail(floods, WEIR__H2_FLOOD_BLOCK);
+}
+
+static bool begin_frame(struct weir__h2_floods *floods)
+{
+	const unsigned char *const head = floods->head;
+	const uint32_t length = (uint32_t)head[0] << 16 | (uint32_t)head[1] << 8 | head[2];
+	const uint8_t type = head[3], flags = head[4];
+
+	floods->to_skip = length;
+	switch (type) {
+	case DATA:
+		return length > 0 || (flags & IS_END_OF_STREAM) || weir__h2_floods_count(floods, WEIR__H2_FLOOD_OTHERS);
+	case HEADERS:
+		floods->block = floods->pieces = 0;
+		return add_to_block(floods, length);
+	case CONTINUATION:
+		floods->pieces++;
+		return add_to_block(floods, length);
+	case RST_STREAM:
+		return weir__h2_floods_count(floods, WEIR__H2_FLOOD_RESETS);
+	case SETTINGS:
+		return weir__h2_floods_count(floods, WEIR__H2_FLOOD_SETTINGS);
+	case PING:
+		return (flags & IS_ACK) || weir__h2_floods_count(floods, WEIR__H2_FLOOD_PINGS);
+	default:
+		return weir__h2_floods_count(floods, WEIR__H2_FLOOD_OTHERS);
+	}
+}
+
+bool weir__h2_floods_read(struct weir__h2_floods *floods, const void *bytes, size_t n, weir_ns now)
+{
+	const char *at = bytes;
+
+	refill(floods, now);
+	while (floods->flood == WEIR__H2_FLOOD_NONE && n > 0) {
+		const size_t wanted = floods->to_skip > 0 ? floods->to_skip :
+							    (size_t)WEIR__H2_FRAME_HEAD - floods->head_length;
+		const size_t taken = wanted < n ? wanted : n;
+
+		if (floods->to_skip > 0) {
+			floods->to_skip -= (uint32_t)taken;
+		} else {
+			memcpy(floods->head + floods->head_length, at, taken);
+			floods->head_length = (uint8_t)(floods->head_length + taken);
+			if (floods->head_length == WEIR__H2_FRAME_HEAD) {
+				floods->head_length = 0;
+				(void)begin_frame(floods);
+			}
+		}
+		at += taken;
+		n -= taken;
+	}
+	return floods->flood == WEIR__H2_FLOOD_NONE;
+}

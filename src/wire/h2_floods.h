@@ -1,0 +1,68 @@
+/* h2_floods.h: counts the frames of an HTTP/2 client that cost the server more than the client, and bounds them.
+ *
+ * nghttp2 parses frames, but its version 1.52 has no bound for most of these. So this reads the 9 bytes before each
+ * frame, too, and skips the rest. Each kind of frame has a budget, which refills with time and with each response.
+ * Pure: the clock is an argument. */
+#ifndef WEIR_WIRE_H2_FLOODS_H
+#define WEIR_WIRE_H2_FLOODS_H
+
+#include <weir/types.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* name, burst, refill per second, refill per response, words for the log.
+ * RESETS: streams that the client resets, or makes the server reset by an error on the stream.
+ * PINGS: as in gRPC, a client may ping as often as it gets responses, else once a second.
+ * OTHERS: frames without effect on a request: PRIORITY, WINDOW_UPDATE, empty DATA, unknown types. */
+#define WEIR__H2_FLOODS(X)                                                                                             \
+	X(RESETS, 1000, 33, 1, "resets")                                                                               \
+	X(PINGS, 100, 1, 2, "pings")                                                                                   \
+	X(SETTINGS, 32, 1, 0, "settings")                                                                              \
+	X(OTHERS, 2000, 100, 8, "other_frames")
+
+enum weir__h2_flood {
+#define WEIR__H2_FLOOD_NAME(name, burst, second, response, words) WEIR__H2_FLOOD_##name,
+	WEIR__H2_FLOODS(WEIR__H2_FLOOD_NAME)
+#undef WEIR__H2_FLOOD_NAME
+		WEIR__H2_BUDGETS,
+	WEIR__H2_FLOOD_BLOCK = WEIR__H2_BUDGETS, /* a header block that is too long, or in too many pieces */
+	WEIR__H2_FLOOD_NONE,
+};
+
+enum {
+	WEIR__H2_FRAME_HEAD = 9,
+	WEIR__H2_PREFACE = 24,
+	WEIR__H2_BLOCK_MAX = 64 * 1024, /* bytes of a header block, compressed */
+	WEIR__H2_BLOCK_PIECES = 8,      /* its CONTINUATION frames: more than bytes / 16384 need not be */
+};
+
+/* The preface, by which a connection of HTTP/2 begins. */
+#define WEIR__H2_PREFACE_BYTES "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+struct weir__h2_floods {
+	uint64_t left[WEIR__H2_BUDGETS]; /* frames, in 1/1000000000 */
+	weir_ns since;
+	uint32_t to_skip; /* bytes of the preface or of the current frame that have not come */
+	uint32_t block, pieces;
+	uint8_t head_length;
+	unsigned char head[WEIR__H2_FRAME_HEAD];
+	enum weir__h2_flood flood; /* the first budget that was exceeded */
+};
+
+void weir__h2_floods_init(struct weir__h2_floods *floods, weir_ns now);
+
+/* Reads the next bytes of the client. Returns false once a budget is exceeded: see floods->flood. */
+bool weir__h2_floods_read(struct weir__h2_floods *floods, const void *bytes, size_t n, weir_ns now);
+
+/* Counts one frame. Returns false once its budget is exceeded. */
+bool weir__h2_floods_count(struct weir__h2_floods *floods, enum weir__h2_flood flood);
+
+/* Call it for each response that is complete. */
+void weir__h2_floods_responded(struct weir__h2_floods *floods);
+
+/* The name of a budget, for log lines and metrics. */
+const char *weir__h2_flood_word(enum weir__h2_flood flood);
+
+#endif

@@ -1,0 +1,240 @@
+/* rls.c: RateLimitRequest and RateLimitResponse. */
+#include "wire/rls.h"
+
+/* --- the request ------------------------------------------------------------------------------------------------- */
+
+static const char malformed[] = "the message is not a RateLimitRequest of envoy.service.ratelimit.v3";
+
+static const char *read_entry(const struct weir__protobuf_field *of, struct weir_attribute *ret_entry)
+{
+	struct weir__protobuf message = weir__protobuf_of(of->bytes, of->length);
+	struct weir__protobuf_field field;
+
+	*ret_entry = (struct weir_attribute){ "", 0, "", 0 };
+	while (weir__protobuf_next(&message, &field))
+		if (weir__protobuf_is(&field, 1, WEIR__PROTOBUF_BYTES)) {
+			ret_entry->name = (const char *)field.bytes;
+			ret_entry->name_length = field.length;
+		} else if (weir__protobuf_is(&field, 2, WEIR__PROTOBUF_BYTES)) {
+			ret_entry->value = (const char *)field.bytes;
+			ret_entry->value_length = field.length;
+		}
+	return message.is_bad ? malformed : NULL;
+}
+
+/* A limit in the request, which replaces the one of the policy. */
+static const char *read_limit(const struct weir__protobuf_field *of, struct weir_descriptor *descriptor)
+{
+	struct weir__protobuf message = weir__protobuf_of(of->bytes, of->length);
+	struct weir__protobuf_field field;
+	uint64_t unit = WEIR_UNIT_NONE;
+
+	descriptor->requests_per_unit = 0;
+	while (weir__protobuf_next(&message, &field))
+		if (weir__protobuf_is(&field, 1, WEIR__PROTOBUF_NUMBER))
+			descriptor->requests_per_unit = (uint32_t)field.value;
+		else if (weir__protobuf_is(&field, 2, WEIR__PROTOBUF_NUMBER))
+			unit = field.value;
+	if (message.is_bad)
+		return malformed;
+	if (unit == WEIR_UNIT_NONE || unit > WEIR_UNIT_WEEK)
+		return "descriptors.limit.unit: use SECOND, MINUTE, HOUR, DAY, MONTH, YEAR or WEEK";
+	descriptor->unit = (enum weir_unit)unit;
+	return NULL;
+}
+
+static bool read_hits(const struct weir__protobuf_field *of, struct weir_descriptor *descriptor)
+{
+	struct weir__protobuf message = weir__protobuf_of(of->bytes, of->length);
+	struct weir__protobuf_field field;
+
+	descriptor->has_hits = true;
+	descriptor->hits = 0;
+	while (weir__protobuf_next(&message, &field))
+		if (weir__protobuf_is(&field, 1, WEIR__PROTOBUF_NUMBER))
+			descriptor->hits = field.value;
+	return !message.is_bad;
+}
+
+static const char *read_descriptor(const struct weir__protobuf_field *of, struct weir__rls_request *request)
+{
+	struct weir_descriptor *const descriptor = &request->descriptors[request->n];
+	struct weir__protobuf message = weir__protobuf_of(of->bytes, of->length);
+	struct weir__protobuf_field field;
+	const char *why = NULL;
+
+	if (request->n == WEIR_DESCRIPTORS_MAX)
+		return "descriptors: use at most 64";
+	request->n++;
+	*descriptor = (struct weir_descriptor){ .entries = &request->entries[request->n_entries],
+						.unit = WEIR_UNIT_NONE };
+	while (why == NULL && weir__protobuf_next(&message, &field)) {
+		if (weir__protobuf_is(&field, 1, WEIR__PROTOBUF_BYTES)) {
+			if (request->n_entries == WEIR__RLS_ENTRIES_MAX)
+				return "descriptors.entries: use at most 512 in all descriptors";
+			why = read_entry(&field, &request->entries[request->n_entries++]);
+			descriptor->n++;
+		} else if (weir__protobuf_is(&field, 2, WEIR__PROTOBUF_BYTES)) {
+			why = read_limit(&field, descriptor);
+		} else if (weir__protobuf_is(&field, 3, WEIR__PROTOBUF_BYTES)) {
+			if (!read_hits(&field, descriptor))
+				return malformed;
+		} else if (weir__protobuf_is(&field, 4, WEIR__PROTOBUF_NUMBER)) {
+			descriptor->is_refund = field.value != 0;
+		}
+	}
+	return message.is_bad ? malformed : why;
+}
+
+const char *weir__rls_read(const void *bytes, size_t n, struct weir__rls_request *ret_request)
+{
+	struct weir__protobuf message = weir__protobuf_of(bytes, n);
+	struct weir__protobuf_field field;
+	const char *why = NULL;
+	uint32_t hits = 0;
+
+	ret_request->domain = "";
+	ret_request->domain_length = ret_request->n = ret_request->n_entries = 0;
+	while (why == NULL && weir__protobuf_next(&message, &field)) {
+		if (weir__protobuf_is(&field, 1, WEIR__PROTOBUF_BYTES)) {
+			ret_request->domain = (const char *)field.bytes;
+			ret_request->domain_length = field.length;
+		} else if (weir__protobuf_is(&field, 2, WEIR__PROTOBUF_BYTES)) {
+			why = read_descriptor(&field, ret_request);
+		} else if (weir__protobuf_is(&field, 3, WEIR__PROTOBUF_NUMBER)) {
+			hits = (uint32_t)field.value;
+		}
+	}
+	ret_request->hits = hits == 0 ? 1 : hits; /* in protobuf, 0 and missing are the same */
+	return message.is_bad ? malformed : why;
+}
+
+/* --- the response ------------------------------------------------------------------------------------------------ */
+
+static uint64_t saturate(uint64_t number)
+{
+	return number > UINT32_MAX ? UINT32_MAX : number;
+}
+
+void weir__rls_write_code(struct weir__protobuf_out *out, enum weir__rls_code code)
+{
+	weir__protobuf_add_number(out, 1, code);
+}
+
+void weir__rls_write_status(struct weir__protobuf_out *out, const struct weir__rls_status *status)
+{
+	const size_t begin = weir__protobuf_begin(out, 2);
+	size_t inner;
+
+	weir__protobuf_add_number(out, 1, status->code);
+	if (status->has_limit) {
+		inner = weir__protobuf_begin(out, 2);
+		weir__protobuf_add_number(out, 1, saturate(status->requests_per_unit));
+		weir__protobuf_add_number(out, 2, status->unit);
+		if (status->name)
+			weir__protobuf_add_text(out, 3, status->name);
+		weir__protobuf_end(out, inner);
+	}
+	weir__protobuf_add_number(out, 3, saturate(status->remaining));
+	if (status->has_reset) {
+		inner = weir__protobuf_begin(out, 4);
+		weir__protobuf_add_number(out, 1, status->reset_s);
+		weir__protobuf_end(out, inner);
+	}
+	weir__protobuf_end(out, begin);
+}
+
+void weir__rls_write_header(struct weir__protobuf_out *out, const char *name, const char *value)
+{
+	const size_t begin = weir__protobuf_begin(out, 3);
+
+	weir__protobuf_add_text(out, 1, name);
+	weir__protobuf_add_text(out, 2, value);
+	weir__protobuf_end(out, begin);
+}
+
+/* A google.protobuf.Struct is a map from names to Values. In a Value, 3 is a string, 2 a number as a double, 5 a
+ * Struct and 6 a list of Values. weir__protobuf_end closes both of what these return, the inner one first. */
+struct member {
+	size_t entry, value;
+};
+
+static struct member begin_member(struct weir__protobuf_out *out, const char *name)
+{
+	struct member member;
+
+	member.entry = weir__protobuf_begin(out, 1);
+	weir__protobuf_add_text(out, 1, name);
+	member.value = weir__protobuf_begin(out, 2);
+	return member;
+}
+
+static void end_member(struct weir__protobuf_out *out, struct member member)
+{
+	weir__protobuf_end(out, member.value);
+	weir__protobuf_end(out, member.entry);
+}
+
+static void add_text_member(struct weir__protobuf_out *out, const char *name, const char *text, size_t n)
+{
+	const struct member member = begin_member(out, name);
+
+	weir__protobuf_add_bytes(out, 3, text, n);
+	end_member(out, member);
+}
+
+static void add_number_member(struct weir__protobuf_out *out, const char *name, uint64_t number)
+{
+	const struct member member = begin_member(out, name);
+	const double value = (double)number; /* the format of Struct: no decision depends on it */
+
+	weir__protobuf_put_varint(out, 2 << 3 | WEIR__PROTOBUF_EIGHT);
+	weir__protobuf_put(out, &value, sizeof(value));
+	end_member(out, member);
+}
+
+static void add_entries(struct weir__protobuf_out *out, const struct weir_descriptor *descriptor)
+{
+	const struct member member = begin_member(out, "entries");
+	const size_t list = weir__protobuf_begin(out, 6);
+
+	for (size_t i = 0; i < descriptor->n; i++) {
+		const struct weir_attribute *const entry = &descriptor->entries[i];
+		const size_t value = weir__protobuf_begin(out, 1), text = weir__protobuf_begin(out, 3);
+
+		weir__protobuf_put(out, entry->name, entry->name_length);
+		weir__protobuf_put(out, "=", 1);
+		weir__protobuf_put(out, entry->value, entry->value_length);
+		weir__protobuf_end(out, text);
+		weir__protobuf_end(out, value);
+	}
+	weir__protobuf_end(out, list);
+	end_member(out, member);
+}
+
+void weir__rls_write_metadata(struct weir__protobuf_out *out, const struct weir__rls_request *request,
+			      const char *const *limits)
+{
+	const size_t begin = weir__protobuf_begin(out, 6);
+	struct member descriptors;
+	size_t list;
+
+	add_text_member(out, "domain", request->domain, request->domain_length);
+	descriptors = begin_member(out, "descriptors");
+	list = weir__protobuf_begin(out, 6);
+	for (size_t i = 0; i < request->n; i++) {
+		const struct weir_descriptor *const descriptor = &request->descriptors[i];
+		const size_t value = weir__protobuf_begin(out, 1), object = weir__protobuf_begin(out, 5);
+
+		add_entries(out, descriptor);
+		if (limits[i])
+			add_text_member(out, "limit", limits[i], strlen(limits[i]));
+		if (descriptor->has_hits || request->hits != 1)
+			add_number_member(out, "hitsAddend", descriptor->has_hits ? descriptor->hits : request->hits);
+		weir__protobuf_end(out, object);
+		weir__protobuf_end(out, value);
+	}
+	weir__protobuf_end(out, list);
+	end_member(out, descriptors);
+	weir__protobuf_end(out, begin);
+}

@@ -1,0 +1,433 @@
+#!/usr/bin/env python3
+"""gRPC: Envoy's rate limit service and health, with grpcio and grpc-js as clients, and frame by frame.
+
+    grpc_test.py WEIR [FOLDER]
+
+FOLDER keeps npm downloads for the next run. Without it, and without a connection to npm, grpc-js is skipped."""
+# Covers: src/engine/given_limits.c, src/server/h2/grpc.c, src/server/h2/grpc_health.c, src/server/h2/grpc_ratelimit.c
+
+import contextlib
+import http.client
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+
+try:
+    import grpc
+except ImportError:  # python3-grpcio of Debian is for Debian's Python
+    if sys.executable == "/usr/bin/python3":
+        raise
+    os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+import h2_frames as h2  # noqa: E402
+from daemon import TIMEOUT_S, Skipped, daemon, run  # noqa: E402
+from redis_server import redis  # noqa: E402
+from resp_client import until  # noqa: E402
+from tls_certificates import Authority  # noqa: E402
+from rls_messages import (CHECK, DAY, MINUTE, OK, OVER_LIMIT, SHOULD_RATE_LIMIT, WATCH, WEEK, YEAR, Answer, descriptor,  # noqa: E402
+                          fields, part, request)
+
+WEIR = sys.argv[1]
+SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3
+POLICY = """domain: shop
+descriptors:
+  - key: user
+    rate_limit: {unit: year, requests_per_unit: 10}
+  - key: big
+    rate_limit: {unit: week, requests_per_unit: 100000}
+  - key: free
+    rate_limit: {unlimited: true}
+  - key: shut
+    rate_limit: {unit: day, requests_per_unit: 0}
+  - key: canary
+    shadow_mode: true
+    rate_limit: {unit: year, requests_per_unit: 1}
+  - key: quota
+    quota_mode: true
+    rate_limit: {unit: year, requests_per_unit: 1}
+  - key: named
+    rate_limit: {unit: year, requests_per_unit: 1, name: base}
+  - key: vip
+    rate_limit: {unit: year, requests_per_unit: 5, replaces: [{name: base}]}
+"""
+USERS = """users:
+  envoy: {password: p, token: decide-token, role: decide}
+  ops: {password: p, token: operate-token, roles: [decide, operate]}
+"""
+
+
+@contextlib.contextmanager
+def serving(*options, store="table", policy=POLICY, users=None):
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-grpc-"))
+        if policy:
+            with open(os.path.join(folder, "policy.yaml"), "w", encoding="ascii") as file:
+                file.write(policy)
+            options = ("--policy", os.path.join(folder, "policy.yaml"), *options)
+        if users:
+            with open(os.path.join(folder, "weir.yaml"), "w", encoding="ascii") as file:
+                file.write(users)
+            options = ("--config", os.path.join(folder, "weir.yaml"), *options)
+        if store == "redis":
+            options = ("--store", stack.enter_context(redis()).url, "--store_budget", "10s", *options)
+        one = stack.enter_context(daemon(WEIR, "--keys", "10000", "--workers", "1", *options, http="127.0.0.1:0"))
+        yield one
+
+
+class Client:
+    def __init__(self, where, token=None, **options):
+        self.channel = grpc.insecure_channel(where, options=[(f"grpc.{name}", value) for name, value in options.items()])
+        self.metadata = [("authorization", f"Bearer {token}")] if token else []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.channel.close()
+
+    def call(self, method, message, **more):
+        try:
+            return self.try_to_call(method, message, **more)
+        except grpc.RpcError as fault:
+            raise AssertionError(f"{fault.code().name}: {fault.details()}") from None
+
+    def try_to_call(self, method, message, **more):
+        return self.channel.unary_unary(method)(message, timeout=TIMEOUT_S, metadata=self.metadata, wait_for_ready=True, **more)
+
+    def ask(self, *descriptors, hits=0, domain="shop"):
+        return Answer(self.call(SHOULD_RATE_LIMIT, request(domain, *descriptors, hits=hits)))
+
+    def error(self, method, message, **more):
+        try:
+            found = self.try_to_call(method, message, **more)
+        except grpc.RpcError as fault:
+            return fault.code().name, fault.details()
+        raise AssertionError(f"no error, but {found}")
+
+
+def metric(one, name):
+    client = http.client.HTTPConnection(one.http_at, timeout=TIMEOUT_S)
+    client.request("GET", "/metrics")
+    page = client.getresponse().read().decode()
+    client.close()
+    return float(re.search(re.escape(name) + r" ([0-9.e+]+)\n", page)[1])
+
+
+def statuses_of_descriptors(store):
+    with serving(store=store) as one, Client(one.http_at) as client:
+        answer = client.ask(descriptor("user=ann"), descriptor("big=1"), descriptor("free=1"), descriptor("nothing=1"), hits=3)
+        assert answer.codes == [OK] * 5, answer.codes
+        (code, limit, unit, left, reset), big, free, nothing = answer.statuses
+        assert (code, limit, unit, left) == (OK, 10, YEAR, 7) and 0 < reset <= 365 * 86400, answer.statuses
+        assert big[:4] == (OK, 100000, WEEK, 99997) and 0 < big[4] <= 7 * 86400, big
+        assert free == (OK, None, None, 2**32 - 1, None) and nothing == (OK, None, None, 0, None), answer.statuses
+        assert client.ask(descriptor("shut=1")).codes == [OVER_LIMIT] * 2
+        assert client.ask(descriptor("user=ann"), domain="other").codes == [OK, OK]
+        assert (answer.headers, answer.metadata) == ({}, None)
+
+
+def each_descriptor_counts_by_default(store):
+    """As in Envoy's service, a denied request is charged. So an addend above what is left makes a token cap bind."""
+    with serving(store=store) as one, Client(one.http_at) as client:
+        assert client.ask(descriptor("user=ann", hits=6)).remaining == [4]
+        answer = client.ask(descriptor("user=ann", hits=100), descriptor("user=bob"))
+        assert answer.codes == [OVER_LIMIT, OVER_LIMIT, OK] and answer.remaining == [0, 9], answer.statuses
+        assert client.ask(descriptor("user=ann")).code == OVER_LIMIT
+    with serving("--envoy-counts", "together", store=store) as one, Client(one.http_at) as client:
+        assert client.ask(descriptor("user=ann", hits=6)).remaining == [4]
+        assert client.ask(descriptor("user=ann", hits=100), descriptor("user=bob")).code == OVER_LIMIT
+        assert client.ask(descriptor("user=ann"), descriptor("user=bob")).remaining == [3, 9]
+
+
+def peeks_and_refunds(store):
+    with serving(store=store) as one, Client(one.http_at) as client:
+        assert client.ask(descriptor("user=ann", hits=0)).remaining == [10]
+        assert client.ask(descriptor("user=ann", hits=8), hits=3).remaining == [2]
+        assert client.ask(descriptor("user=ann", hits=0), hits=3).codes == [OK, OK]
+        assert client.ask(descriptor("user=ann", hits=5, gives_back=True)).remaining == [7]
+        assert client.ask(descriptor("user=ann", hits=50, gives_back=True)).remaining == [10], "not below 0"
+        answer = client.ask(descriptor("user=ann", hits=10), descriptor("user=bob", hits=1, gives_back=True))
+        assert answer.codes == [OK] * 3 and answer.remaining == [0, 10], answer.statuses
+        # nothing is left: a peek is denied, a refund never
+        assert client.ask(descriptor("user=ann", hits=0)).codes == [OVER_LIMIT] * 2
+        assert client.ask(descriptor("user=ann", hits=15)).codes == [OVER_LIMIT] * 2  # 25 are counted
+        answer = client.ask(descriptor("user=ann", hits=10, gives_back=True))
+        assert answer.codes == [OK] * 2 and answer.remaining == [0], answer.statuses
+        assert client.ask(descriptor("user=ann", hits=8, gives_back=True)).remaining == [3]
+        assert client.ask(descriptor("user=ann", hits=0)).codes == [OK] * 2
+
+
+def quotas_shadow_and_replaces(store):
+    with serving(store=store) as one, Client(one.http_at) as client:
+        for expected in ([OK, OK], [OVER_LIMIT, OVER_LIMIT]):
+            assert client.ask(descriptor("quota=1")).codes == expected
+        assert client.ask(descriptor("quota=1"), descriptor("quota=2")).codes[0] == OK, "another quota is left"
+        assert client.ask(descriptor("quota=1"), descriptor("quota=2")).codes[0] == OVER_LIMIT
+        for left in (0, 0):
+            answer = client.ask(descriptor("canary=1"))
+            assert answer.codes == [OK, OK] and answer.remaining == [left], answer.statuses
+        assert client.ask(descriptor("named=1"), descriptor("vip=1")).statuses[0] == (OK, None, None, 0, None)
+        assert client.ask(descriptor("named=1")).remaining == [0]
+
+
+def limits_of_requests(store, n=3000):
+    """More limits in requests than a worker keeps: evicted ones are made again, and their counts stay."""
+    with serving(store=store) as one, Client(one.http_at) as client:
+        for turn in (1, 2):
+            for number in range(2, n, 7):
+                answer = client.ask(descriptor("user=ann", limit=(number, DAY)))
+                assert answer.statuses[0][:4] == (OK, number, DAY, number - turn), (number, turn, answer.statuses)
+        evicted = metric(one, "rate_limiter_inline_limits_evicted_total")
+        assert evicted > 400, evicted
+        many = [descriptor("user=bob", limit=(number, MINUTE)) for number in range(1, 65)]
+        answer = client.ask(*many)
+        assert [status[1] for status in answer.statuses] == list(range(1, 65)), answer.statuses
+        code, words = client.error(SHOULD_RATE_LIMIT, request("shop", descriptor("user=ann", limit=(2**32 - 1, WEEK))))
+        assert code == "INVALID_ARGUMENT" and "at most 268435455" in words, (code, words)
+        code, words = client.error(SHOULD_RATE_LIMIT, request("shop", descriptor("user=ann", limit=(5, 0))))
+        assert code == "INVALID_ARGUMENT" and "descriptors.limit.unit" in words, (code, words)
+        return f"{evicted:.0f} evicted"
+
+
+def headers_and_metadata(store):
+    with serving("--envoy-headers", "true", "--envoy-metadata", "true", store=store) as one, Client(one.http_at) as client:
+        answer = client.ask(descriptor("user=ann", hits=4), descriptor("big=1", "x=y"), descriptor("free=1"))
+        assert answer.headers.keys() == {"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}, answer.headers
+        assert (answer.headers["RateLimit-Limit"], answer.headers["RateLimit-Remaining"]) == ("10", "6")
+        assert int(answer.headers["RateLimit-Reset"]) == answer.statuses[0][4]
+        assert answer.metadata == {"domain": "shop", "descriptors": [
+            {"entries": ["user=ann"], "limit": "10/365day fixed_window count all", "hitsAddend": 4.0},
+            {"entries": ["big=1", "x=y"]}, {"entries": ["free=1"]}]} or "limit" in answer.metadata["descriptors"][0], answer.metadata
+        assert answer.metadata["domain"] == "shop" and len(answer.metadata["descriptors"]) == 3
+
+
+def errors():
+    with serving() as one, Client(one.http_at) as client:
+        for method, message, code, words in (
+                (SHOULD_RATE_LIMIT, request("", descriptor("user=ann")), "INVALID_ARGUMENT", "domain is empty"),
+                (SHOULD_RATE_LIMIT, request("shop"), "INVALID_ARGUMENT", "1 to 64"),
+                (SHOULD_RATE_LIMIT, request("shop", *[descriptor("a=b")] * 65), "INVALID_ARGUMENT", "at most 64"),
+                (SHOULD_RATE_LIMIT, b"\x0a", "INVALID_ARGUMENT", "not a RateLimitRequest"),
+                (SHOULD_RATE_LIMIT, part(1, "x" * 200000), "RESOURCE_EXHAUSTED", "131072 bytes"),
+                ("/a.B/C", b"", "UNIMPLEMENTED", "ShouldRateLimit"),
+                (CHECK, part(1, "nobody"), "NOT_FOUND", "unknown service"),
+                (CHECK, b"\x0a", "INVALID_ARGUMENT", "HealthCheckRequest")):
+            found = client.error(method, message)
+            assert found[0] == code and words in found[1], (method, found)
+        found = client.error(SHOULD_RATE_LIMIT, request("shop", descriptor("user=" + "a" * 1000)), compression=grpc.Compression.Gzip)
+        assert found[0] == "UNIMPLEMENTED" and "compressed" in found[1], found
+        assert client.ask(descriptor("user=ann")).remaining == [9], "none of these was charged"
+    with serving(policy="limits: [{name: a, limit: 1/s}]\n") as one, Client(one.http_at) as client:
+        found = client.error(SHOULD_RATE_LIMIT, request("shop", descriptor("user=ann")))
+        assert found[0] == "INVALID_ARGUMENT" and "Weir's format" in found[1], found
+    with serving(policy=None) as one, Client(one.http_at) as client:
+        assert client.error(SHOULD_RATE_LIMIT, request("shop", descriptor("user=ann")))[0] == "FAILED_PRECONDITION"
+
+
+def users_and_roles():
+    with serving(users=USERS) as one:
+        ask = request("shop", descriptor("user=ann"))
+        give = request("shop", descriptor("user=ann", hits=1, gives_back=True))
+        with Client(one.http_at) as client:
+            found = client.error(SHOULD_RATE_LIMIT, ask)
+            assert found[0] == "UNAUTHENTICATED" and "Bearer TOKEN" in found[1], found
+            assert dict(fields(client.call(CHECK, b""))) == {1: SERVING}, "health needs no token"
+        with Client(one.http_at, "wrong") as client:
+            assert client.error(SHOULD_RATE_LIMIT, ask)[0] == "UNAUTHENTICATED"
+        with Client(one.http_at, "decide-token") as client:
+            assert client.ask(descriptor("user=ann")).remaining == [9]
+            found = client.error(SHOULD_RATE_LIMIT, give)
+            assert found[0] == "PERMISSION_DENIED" and "operate" in found[1], found
+        with Client(one.http_at, "operate-token") as client:
+            assert Answer(client.call(SHOULD_RATE_LIMIT, give)).remaining == [10]
+
+
+def call_frames(stream, message, **more):
+    """A gRPC request as frames."""
+    return (h2.headers(stream, h2.END_HEADERS, method="POST", path=SHOULD_RATE_LIMIT, content_type="application/grpc", te="trailers", **more)
+            + h2.frame(h2.DATA, h2.END_STREAM, stream, b"\0" + struct.pack(">I", len(message)) + message))
+
+
+def expired_and_cancelled_requests_are_free():
+    """Their frames come together, so that the server has not run the request when it reads that nobody waits for it."""
+    with serving() as one, Client(one.http_at) as client:
+        ask = request("shop", descriptor("user=ann"))
+        raw = h2.Connection(one.http_at)
+        raw.send(call_frames(1, ask, grpc_timeout="0n"))
+        assert raw.body(1) == b""
+        raw.send(call_frames(3, ask, grpc_timeout="20x"))
+        assert raw.body(3) == b""
+        raw.send(b"".join(call_frames(number, ask) + h2.reset(number) for number in range(5, 45, 2)))
+        raw.send(call_frames(45, ask, grpc_timeout="20S"))
+        answer = Answer(raw.body(45)[5:])
+        assert answer.remaining == [9], answer.statuses
+        assert client.ask(descriptor("user=ann")).remaining == [8]
+        raw.close()
+        late = client.channel.unary_unary(SHOULD_RATE_LIMIT).future(ask, timeout=TIMEOUT_S)
+        late.cancel()
+
+
+def health():
+    with serving(policy=None) as one, Client(one.http_at) as client:
+        assert dict(fields(client.call(CHECK, b""))) == {1: NOT_SERVING}, "without a policy"
+    with serving() as one, Client(one.http_at) as client:
+        for service in (b"", part(1, "ratelimit")):
+            assert dict(fields(client.call(CHECK, service))) == {1: SERVING}
+        watch = client.channel.unary_stream(WATCH)(b"", timeout=TIMEOUT_S)
+        unknown = client.channel.unary_stream(WATCH)(part(1, "nobody"), timeout=TIMEOUT_S)
+        assert dict(fields(next(watch))) == {1: SERVING} and dict(fields(next(unknown))) == {1: SERVICE_UNKNOWN}
+        one.process.send_signal(signal.SIGTERM)
+        assert dict(fields(next(watch))) == {1: NOT_SERVING}
+        try:
+            next(watch)
+        except grpc.RpcError as fault:
+            assert fault.code().name == "UNAVAILABLE", fault
+        assert one.process.wait(TIMEOUT_S) == 0
+        one.process.stdout.close()
+        one.process = None
+
+
+def health_with_a_store():
+    """NOT_SERVING until the store was there once. After that its loss changes nothing."""
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(redis())
+        store.end()
+        one = stack.enter_context(serving("--store", store.url))
+        client = stack.enter_context(Client(one.http_at))
+        assert dict(fields(client.call(CHECK, b""))) == {1: NOT_SERVING}
+        watch = client.channel.unary_stream(WATCH)(b"", timeout=TIMEOUT_S)
+        assert dict(fields(next(watch))) == {1: NOT_SERVING}
+        store.start()
+        assert dict(fields(next(watch))) == {1: SERVING}
+        assert client.ask(descriptor("user=ann")).code == OK
+        store.end()
+        until(lambda: metric(one, "rate_limiter_store_up") == 0, "the store is down")
+        assert dict(fields(client.call(CHECK, b""))) == {1: SERVING}
+        assert client.ask(descriptor("user=ann")).code == OK
+        watch.cancel()
+
+
+def an_address_for_grpc():
+    with serving("--grpc", "127.0.0.1:0") as one:
+        line = one.process.stdout.readline().decode()
+        assert line.startswith("weir serve: gRPC at 127.0.0.1:"), line
+        with Client(line.split()[-1]) as client:
+            assert client.ask(descriptor("user=ann")).remaining == [9]
+        raw = h2.Connection(line.split()[-1])
+        raw.send(h2.headers(1))
+        assert b"serves gRPC" in raw.body(1)
+        raw.close()
+        assert metric(one, 'rate_limiter_responses_total{protocol="http2"}') == 2
+
+
+def many_calls_at_once():
+    """1000 calls on one connection, more than it may have streams."""
+    with serving() as one, Client(one.http_at) as client:
+        call = client.channel.unary_unary(SHOULD_RATE_LIMIT)
+        calls = [call.future(request("shop", descriptor("big=1")), timeout=TIMEOUT_S) for _ in range(1000)]
+        left = sorted(Answer(one_call.result()).remaining[0] for one_call in calls)
+        assert left == list(range(100000 - 1000, 100000)), left[:3]
+
+
+def an_old_connection_is_replaced():
+    """GOAWAY, after which grpcio opens another connection. No call fails."""
+    with serving("--http2-age", "1s") as one, Client(one.http_at) as client:
+        raw = h2.Connection(one.http_at)
+        raw.send(h2.headers(1))
+        assert raw.body(1) == b"ok\n"
+        n = 0
+        raw.socket.settimeout(0.001)
+        while True:
+            n += 1
+            assert client.ask(descriptor("big=1")).code == OK
+            try:
+                if raw.until(h2.GOAWAY):
+                    break
+            except TimeoutError:
+                pass
+        assert client.ask(descriptor("big=1")).remaining == [100000 - n - 1]
+        raw.close()
+
+
+def over_tls():
+    """gRPC and the HTTP API by ALPN; a client certificate is a user, whose role decides."""
+    with tempfile.TemporaryDirectory(prefix="weir-grpc-") as folder:
+        ca = Authority(folder)
+        pem, key = ca.server()
+        client_pem, client_key = ca.sign("envoy", "URI:spiffe://shop/envoy")
+        users = 'users:\n  envoy: {certificate: "spiffe://shop/envoy", role: decide}\n'
+        with serving("--grpc", "tls://127.0.0.1:0", "--metrics-listen", "tls://127.0.0.1:0", "--tls-cert", pem, "--tls-key", key, "--tls-client-ca", ca.pem, "--tls-client-auth", "optional",
+                     users=users) as one:
+            metrics_at, grpc_at = (one.process.stdout.readline().decode().split("://")[-1].strip() for _ in range(2))
+            read = {path: open(path, "rb").read() for path in (ca.pem, client_pem, client_key)}
+            for chain, expected in (((read[client_key], read[client_pem]), None), ((None, None), "UNAUTHENTICATED")):
+                client = Client(one.http_at)
+                client.channel = grpc.secure_channel(grpc_at, grpc.ssl_channel_credentials(read[ca.pem], *chain))
+                with client:
+                    if expected:
+                        assert client.error(SHOULD_RATE_LIMIT, request("shop", descriptor("user=ann")))[0] == expected
+                        continue
+                    assert client.ask(descriptor("user=ann")).remaining == [9]
+                    found = client.error(SHOULD_RATE_LIMIT, request("shop", descriptor("user=ann", hits=1, gives_back=True)))
+                    assert found[0] == "PERMISSION_DENIED", found
+            got = subprocess.run(["curl", "-sS", "--max-time", "60", "--cacert", ca.pem, "-w", "%{http_version} %{http_code}",
+                                  f"https://{metrics_at}/healthz"], capture_output=True, text=True, check=True, timeout=TIMEOUT_S).stdout
+            assert got == "ok\n2 200", got
+
+
+def grpc_js():
+    """1000 calls at once by @grpc/grpc-js, and an error."""
+    if len(sys.argv) < 3:
+        raise Skipped("no folder for npm")
+    folder, here = sys.argv[2], os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients/grpc-js")
+    os.makedirs(folder, exist_ok=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(os.path.join(here, name), folder)
+    if not os.path.isdir(os.path.join(folder, "node_modules/@grpc/grpc-js")):
+        done = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries", "1", "--cache",
+                               os.path.join(folder, "npm-cache")], cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Skipped("npm is not reachable")
+
+    def node(method, message, *count):
+        return subprocess.run(["node", os.path.join(here, "grpc.js"), one.http_at, method, message.hex(), *count], check=True,
+                              capture_output=True, text=True, timeout=TIMEOUT_S, env={**os.environ, "WEIR_MODULES": folder}).stdout.splitlines()
+
+    with serving() as one:
+        lines = node(SHOULD_RATE_LIMIT, request("shop", descriptor("big=1")), "1000")
+        left = sorted(Answer(bytes.fromhex(line)).remaining[0] for line in lines)
+        assert left == list(range(100000 - 1000, 100000)), (len(left), lines[:3])
+        assert node(CHECK, part(1, "ratelimit")) == ["0801"]
+        assert node(SHOULD_RATE_LIMIT, request("", descriptor("big=1")))[0].startswith("3 the domain is empty")
+
+
+def with_both(name, test):
+    return [(f"{name}: {store}", lambda store=store: test(store)) for store in ("table", "redis")]
+
+
+sys.exit(run([
+    *with_both("statuses of descriptors", statuses_of_descriptors),
+    *with_both("each descriptor counts by default", each_descriptor_counts_by_default),
+    *with_both("peeks and refunds", peeks_and_refunds),
+    *with_both("quotas, shadow and replaces", quotas_shadow_and_replaces),
+    *with_both("limits of requests", limits_of_requests),
+    *with_both("headers and metadata", headers_and_metadata),
+    ("errors", errors),
+    ("users and roles", users_and_roles),
+    ("expired and cancelled requests are free", expired_and_cancelled_requests_are_free),
+    ("health", health),
+    ("health with a store", health_with_a_store),
+    ("an address for gRPC", an_address_for_grpc),
+    ("many calls at once", many_calls_at_once),
+    ("over TLS", over_tls),
+    ("grpc-js", grpc_js),
+    ("an old connection is replaced", an_old_connection_is_replaced),
+]))
