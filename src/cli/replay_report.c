@@ -89,16 +89,16 @@ static void print_limit(FILE *out, const struct replay_side *side, uint32_t plan
 	const struct weir__replay_limit *const limit = &side->stats->limits[plan];
 	char wait[WEIR__WORDS_SIZE], half[16], most[16];
 
-	fprintf(out, "  %-*s %10" PRIu64 " %10" PRIu64 " %8" PRIu64 "  %-12s %-6s %-6s", width,
+	fprintf(out, "  %-*s %10" PRIu64 " %10" PRIu64 " %8" PRIu64 "  %-12s %-6s %s", width,
 		weir__replay_plan(side, plan), limit->requests, limit->denied, limit->keys_denied,
 		span(limit->denied ? limit->longest_wait : limit->longest_delay, wait),
 		use_of(weir__replay_used_at(limit, 500), half), use_of(weir__replay_used_at(limit, 990), most));
 	if (limit->is_shadow)
-		fputs(" in shadow", out);
+		fputs("  in shadow", out);
 	if (limit->delayed > 0)
-		fprintf(out, " %" PRIu64 " delayed", limit->delayed);
+		fprintf(out, "  %" PRIu64 " delayed", limit->delayed);
 	if (limit->never > 0)
-		fprintf(out, " %" PRIu64 " cost more than it has", limit->never);
+		fprintf(out, "  %" PRIu64 " cost more than it has", limit->never);
 	fputc('\n', out);
 	if (limit->denied > 0) {
 		fprintf(out, "  %-*s first denied ", width, "");
@@ -120,7 +120,7 @@ static void print_limits(FILE *out, const struct replay_side *side)
 	const int width = width_of_names(side);
 	uint32_t without = 0;
 
-	fprintf(out, "\n  %-*s %10s %10s %8s  %-12s %-6s %-6s\n", width, "limit", "requests", "denied", "keys",
+	fprintf(out, "\n  %-*s %10s %10s %8s  %-12s %-6s %s\n", width, "limit", "requests", "denied", "keys",
 		"longest wait", "half", "99 %");
 	for (uint32_t i = 0; i < side->stats->n_limits; i++)
 		if (side->stats->limits[i].requests > 0)

@@ -383,6 +383,8 @@ static struct weir__slice path_of(struct weir__slice uri)
 {
 	const char *end;
 
+	if (uri.at == NULL)
+		return uri;
 	if (uri.n > 0 && uri.at[0] != '/') {
 		const char *const scheme = memmem(uri.at, uri.n, "://", 3);
 

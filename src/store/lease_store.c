@@ -435,15 +435,15 @@ static void finish_claim(struct split *split, uint32_t j, bool is_allowed)
 	if (whole->operation == WEIR__STORE_UPTO) {
 		verdict->granted += taken->units;
 		verdict->allowed = verdict->allowed || taken->units > 0;
-	} else if (whole->operation == WEIR__STORE_PEEK || whole->operation == WEIR__STORE_INSPECT) {
+	} else if (!weir__store_charges(whole->operation)) {
 		verdict->remaining = weir__min(verdict->limit, weir__add_saturating(verdict->remaining, taken->units));
-		if (verdict->remaining >= claim->cost && !verdict->allowed) {
+		if (whole->operation != WEIR__STORE_REFUND && verdict->remaining >= claim->cost && !verdict->allowed) {
 			verdict->allowed = true;
 			verdict->retry_after = 0;
 		}
-	} else if (weir__store_charges(whole->operation) && is_allowed) {
+	} else if (is_allowed) {
 		verdict->granted += taken->units;
-	} else if (weir__store_charges(whole->operation)) {
+	} else {
 		verdict->remaining = weir__min(verdict->limit, weir__add_saturating(verdict->remaining, taken->units));
 		put_back(split->lease, claim, taken);
 		if (rule && taken->units == 0 && !verdict->allowed && split->part.fallback_nodes == 0)
@@ -824,7 +824,8 @@ static bool submit(struct weir__store *store, struct weir__store_request *reques
 		return submit_behind(lease, request);
 	if (WEIR__LIKELY(weir__store_charges(request->operation)))
 		return request->is_each || request->n == 1 ? take_each(lease, request) : take_together(lease, request);
-	if (request->operation == WEIR__STORE_PEEK || request->operation == WEIR__STORE_INSPECT)
+	if (request->operation == WEIR__STORE_PEEK || request->operation == WEIR__STORE_INSPECT ||
+	    request->operation == WEIR__STORE_REFUND)
 		return look(lease, request);
 	if (request->operation == WEIR__STORE_RESET)
 		forget(lease, request);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """weir replay: reports, comparisons, conditions, inputs of all kinds, and hostile ones.
 
-    replay_test.py WEIR"""
+    replay_test.py WEIR EXAMPLES"""
 # Covers: src/cli/replay.c, src/cli/replay_csv.c, src/cli/replay_json.c, src/cli/replay_report.c, src/os/byte_stream.c,
 # src/replay/log_input.c, src/replay/log_reader.c, src/replay/replay.c, src/replay/replay_changes.c, src/replay/replay_stats.c
 
@@ -17,7 +17,12 @@ import sys
 import tempfile
 import unittest
 
-WEIR = os.path.abspath(sys.argv.pop(1))
+try:
+    import yaml
+except ModuleNotFoundError:
+    yaml = None
+
+WEIR, EXAMPLES = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 PATIENCE_S = 120
 LINE = '{ip} - - [18/Nov/2026:{time} +0000] "{method} {path} HTTP/1.1" {status} 5 "-" "agent"\n'
 POLICY = "limits:\n  - name: per-ip\n    key: [ip]\n    limit: 2/min\n"
@@ -179,6 +184,29 @@ class Replay(unittest.TestCase):
             self.assertEqual("is true" in err, code == 4, err)
         found = self.document("--fail-if", "denied > 10%", "a.log", expected=4)["fail_if"]
         self.assertEqual(found, [{"condition": "denied > 10%", "value": 1, "of": 4, "is_true": True}])
+
+    def test_the_examples_for_ci(self):
+        if yaml is None:
+            self.skipTest("python3-yaml is not installed")
+        self.write("access.log", line() * 3)
+        with gzip.open(self.path("access.log.gz"), "wb") as file:
+            file.write((line() * 3 + line(ip="10.0.0.2")).encode())
+        self.write("old.yaml", LOOSE)
+        with open(os.path.join(EXAMPLES, "github.yml"), encoding="utf-8") as file:
+            steps = yaml.safe_load(file)["jobs"]["replay"]["steps"]
+        with open(os.path.join(EXAMPLES, "gitlab.yml"), encoding="utf-8") as file:
+            scripts = [yaml.safe_load(file)["policy"]["script"], "\n".join(step.get("run", "") for step in steps).splitlines()]
+        for script in scripts:
+            commands = [command.strip() for command in script if command.strip().startswith("weir ")]
+            self.assertEqual([command.split()[1] for command in commands], ["check-config", "replay"])
+            for policy, code in ((LOOSE, 0), (POLICY, 4)):
+                self.write("policy.yaml", policy)
+                done = subprocess.run(["sh", "-ec", "\n".join(commands)], cwd=self.folder, capture_output=True, text=True,
+                                      timeout=PATIENCE_S, check=False,
+                                      env=os.environ | {"PATH": os.path.dirname(WEIR) + ":" + os.environ["PATH"]})
+                self.assertEqual(done.returncode, code, done.stderr)
+                with open(self.path("changes.csv"), encoding="utf-8") as file:
+                    self.assertEqual(len(file.readlines()), 1 if code == 0 else 2)
 
     # --- inputs
 

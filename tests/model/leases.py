@@ -29,6 +29,7 @@ from weir_model import ALLOW, DENY, NEVER, Answer
 US = 1000
 LEASE_LONGEST = 10 * 10**9
 LOTS_MOST = 8
+TIME_MOST = 2**52 * US
 COUNT_MOST, COUNTS_MOST = 2**48 - 1, 2**49 - 1  # in Redis; the second of all sub-windows
 KINDS = ('token_bucket', 'leaky_police', 'interval', 'fixed_window', 'sliding_counter', 'segments', 'leaky_bucket',
          'sliding_log')
@@ -128,6 +129,10 @@ class Key:
         if self.is_bucket:
             as_of = plan.set_at if self.used_at <= plan.set_at < now else now
             self.limit.set(as_of, plan.count, plan.period, plan.burst)
+            if isinstance(self.limit, weir_model.IntervalBucket):
+                self.limit.missing = min(self.limit.missing, 2 * plan.burst, max(COUNT_MOST, plan.burst))
+            elif self.limit.is_over:
+                self.limit.full_at = min(self.limit.full_at, as_of + 2 * self.limit.full_span)
             self.limit.notice(now)
             self.used_at = as_of
         else:
@@ -402,6 +407,8 @@ class Servers:
         instant = (first or 0) * (US if operation in ('give_back', 'push') else 1)
         self.key, most, answer = self.key.ask(self.plans[name], now, operation, cost, instant, second)
         trace.last = answer
+        answer = answer._replace(retry=answer.retry and min(answer.retry, TIME_MOST),
+                                 reset=answer.reset and min(answer.reset, TIME_MOST))
         fields = [answer.remaining, answer.retry, answer.reset, answer.delay, answer.granted]
         told = ' '.join('-' if field is None else str(field) for field in fields)
         word = {'give_back': 'return'}.get(operation, operation)

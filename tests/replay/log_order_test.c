@@ -208,5 +208,5 @@ static void random_lines_are_sorted(void)
 }
 
 TESTS(TEST(lines_of_a_second_are_spread), TEST(durations_are_subtracted), TEST(a_duration_may_be_too_long),
-      TEST(lines_are_sorted_within_the_window), TEST(gaps_may_be_centuries), TEST(a_gap_after_a_duration), TEST(memory_is_bounded),
-      TEST(random_lines_are_sorted))
+      TEST(lines_are_sorted_within_the_window), TEST(gaps_may_be_centuries), TEST(a_gap_after_a_duration),
+      TEST(memory_is_bounded), TEST(random_lines_are_sorted))

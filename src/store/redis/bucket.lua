@@ -81,17 +81,22 @@ local function make_bucket()
 	-- For leases and pushes. There is nothing to look at: the state is the view.
 	function bucket.look() end
 
-	-- Charges what was allowed already, up to twice the tokens.
+	-- The most that is ever used: twice the tokens.
+	local function at_most_twice(plan, used, rest)
+		local most, most_rest = sum(plan, plan.span, plan.span_rest, plan.span, plan.span_rest)
+		if is_less(most, most_rest, used, rest) then
+			return most, most_rest
+		end
+		return used, rest
+	end
+
+	-- Charges what was allowed already.
 	function bucket.charge_late(plan, state, cost)
 		local used, rest = state.at - now, state.rest
 		if used < 0 then
 			used, rest = 0, 0
 		end
-		local most, most_rest = sum(plan, plan.span, plan.span_rest, plan.span, plan.span_rest)
-		used, rest = sum(plan, used, rest, times(plan, cost))
-		if is_less(most, most_rest, used, rest) then
-			used, rest = most, most_rest
-		end
+		used, rest = at_most_twice(plan, sum(plan, used, rest, times(plan, cost)))
 		state.at, state.rest, state.used_at = now + used, rest, now
 		return true
 	end
@@ -172,12 +177,13 @@ local function make_bucket()
 		return true, left(plan, after, after_rest), wanted, delay, delay_rest, after, ceil(after_rest / count)
 	end
 
-	function bucket.read(plan, value)
+	function bucket.read(plan, value, _, _, is_leased)
 		if #value ~= BUCKET_BYTES then
 			return nil
 		end
 		local _, set_at, at, rest, used_at = read(BUCKET_FORM, value)
-		if at > EXACT or rest >= plan.grain or (plan.is_shared and at - now > SPAN_MOST) then
+		if at > EXACT or rest >= plan.grain or (plan.is_shared and at - now > SPAN_MOST) or
+			(is_leased and at - used_at > 2 * plan.span + 2 * STEP_BACK) then
 			return nil
 		end
 		return { set_at = set_at, at = at, rest = rest, used_at = used_at }
@@ -249,7 +255,9 @@ local function make_bucket()
 				used, rest = times(from, to.most)
 			end
 			used, rest = rescale(from, to, sum(from, used, rest, over, over_rest))
-			set(to, state, now + used, rest)
+			set(to, state, used, rest)
+			used, rest = at_most_twice(to, state.at, state.rest)
+			state.at, state.rest = now + used, rest
 			return
 		end
 		local behind, behind_rest = 0, 0

@@ -94,7 +94,7 @@ local function make_interval()
 			at, rest = now, 0
 		end
 		state.at, state.rest = at, rest
-		state.n = min(missing, from.most, to.most) + math.max(0, missing - from.most)
+		state.n = min(min(missing, from.most, to.most) + math.max(0, missing - from.most), 2 * to.most, COUNT_MOST)
 	end
 
 	function interval.lasts(plan, state)

@@ -3,6 +3,7 @@
 local INTERVAL, WINDOW, COUNTER, LOG = 1, 2, 3, 4
 local UP_TO, PEEK, REFUND, RESET, PUSH = 2, 3, 4, 5, 11
 local VERSION, SET_AT_BYTES, SPAN_MOST, SEGMENTS_MOST = 3, 7, 2 ^ 51, 4096
+local TIME_MOST = 2 ^ 52 -- what redis_call.c accepts
 local COUNT_MOST, COUNTS_MOST = 2 ^ 48 - 1, 2 ^ 49 - 1 -- counting of denied requests stops here
 local sub, min = string.sub, math.min
 
@@ -132,7 +133,7 @@ local function read_instant(plan, value, _, _, is_leased)
 		return nil
 	end
 	local _, set_at, at, rest, n, from = read(INSTANT_FORM, value)
-	if at > EXACT or rest >= 1000 or (plan.kind == INTERVAL and n > plan.most and not is_leased) then
+	if at > EXACT or rest >= 1000 or (plan.kind == INTERVAL and n > (is_leased and 2 or 1) * plan.most) then
 		return nil
 	end
 	return { set_at = set_at, at = at, rest = rest, n = n, used_at = plan.kind == INTERVAL and read('<I7', value, from) }

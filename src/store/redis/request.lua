@@ -1,10 +1,21 @@
 -- request.lua: requests of all kinds, and their verdicts.
 
+-- With debt and lent units, a time may be longer than the longest that a limit takes to be full.
+local function told(whole, rest)
+	if whole >= TIME_MOST then
+		return TIME_MOST, 0
+	end
+	return whole, rest
+end
+
 -- An allowed take needs no `granted`: it is the cost.
 local function answer(operation, allowed, remaining, granted, wait, wait_rest, reset, reset_rest)
+	reset, reset_rest = told(reset, reset_rest)
 	if not wait then
 		return pack(ANSWER_FORM, NEVER, remaining, reset, reset_rest)
-	elseif not allowed then
+	end
+	wait, wait_rest = told(wait, wait_rest)
+	if not allowed then
 		return pack(WAIT_FORM, HAS_WAIT, remaining, reset, reset_rest, wait, wait_rest)
 	end
 	local word, told_wait, told_granted = ALLOWED, '', ''

@@ -53,7 +53,12 @@ static struct weir__redis_reply ask(const struct weir__redis_request *requests, 
 static struct weir__redis_reply ask_one(enum weir__redis_operation operation, const struct weir__redis_plan *plan,
 					uint64_t cost, const weir_ns *now, struct weir_verdict *verdict)
 {
-	const struct weir__redis_claim claim = { .plan = plan, .name = { "l", 1 }, .key = { "k", 1 }, .cost = cost };
+	const struct weir__redis_claim claim = { .plan = plan,
+						 .name = { "l", 1 },
+						 .key = { "k", 1 },
+						 .cost = cost,
+						 .lease_duration = 1000 * MS,
+						 .lease_most = 3 };
 	const struct weir__redis_request request = { operation, &claim, 1 };
 
 	return ask(&request, 1, now, verdict);
@@ -413,7 +418,7 @@ static void a_value_of_others_starts_anew_and_is_told(void)
 	}
 }
 
-/* For any bytes there is a valid verdict: the reader checks that. */
+/* For any bytes there is a valid verdict: the reader checks that. Half of the values have lent units. */
 static void damaged_values_do_no_harm(void)
 {
 	const weir_ns now = UINT64_C(1790000000000000000);
@@ -426,6 +431,8 @@ static void damaged_values_do_no_harm(void)
 		char value[200], damaged[200];
 		size_t length;
 
+		if (kind % 2)
+			CHECK(is_decided(WEIR__REDIS_GRANT, &plan, 1, &now, &verdict));
 		for (unsigned i = 0; i < 3; i++) {
 			const weir_ns then = now + i * 90 * MS;
 
@@ -439,7 +446,7 @@ static void damaged_values_do_no_harm(void)
 			const size_t cut = below(8) ? length : below(length);
 			const weir_ns then = now + below(1000) * MS;
 			const enum weir__redis_operation operation = (enum weir__redis_operation)(WEIR__REDIS_TAKE +
-												  below(6));
+												  below(11));
 			struct weir__redis_reply reply;
 
 			memcpy(damaged, value, length);
@@ -454,6 +461,151 @@ static void damaged_values_do_no_harm(void)
 		}
 		REDIS_COMMAND(&server, "DEL", "p:l:k");
 	}
+}
+
+/* --- leases ------------------------------------------------------------------------------------------------------ */
+
+static const weir_ns lent_at = UINT64_C(1790000000000000000), one_s = UINT64_C(1000) * MS;
+
+static uint64_t left_at(const struct weir__redis_plan *plan, weir_ns now)
+{
+	struct weir_verdict verdict = { 0 };
+
+	CHECK(is_decided(WEIR__REDIS_PEEK, plan, 0, &now, &verdict));
+	return verdict.remaining;
+}
+
+static uint64_t lend(const struct weir__redis_plan *plan, uint64_t units, weir_ns now, weir_ns duration)
+{
+	const struct weir__redis_claim claim = { .plan = plan,
+						 .name = { "l", 1 },
+						 .key = { "k", 1 },
+						 .cost = units,
+						 .lease_duration = duration,
+						 .lease_most = 1000 };
+	const struct weir__redis_request request = { WEIR__REDIS_GRANT, &claim, 1 };
+	struct weir_verdict verdict = { 0 };
+
+	CHECK(ask(&request, 1, &now, &verdict).answer == WEIR__REDIS_DECIDED);
+	CHECK(verdict.granted == 0 || verdict.delay >= duration + duration / 1000);
+	return verdict.granted;
+}
+
+/* The longest lease of all is 12.51 s. */
+static void lent_units_do_not_outlive_a_new_clock(void)
+{
+	const struct weir__redis_plan plan = plan_of("10/s burst 5");
+	const weir_ns long_ago = lent_at - 100 * one_s, end = long_ago + UINT64_C(12510) * MS;
+
+	need_server();
+	CHECK_EQ(lend(&plan, 3, lent_at, one_s), 3);
+	CHECK_EQ(left_at(&plan, lent_at - 59 * one_s), 2);
+	CHECK_EQ(left_at(&plan, long_ago), 2);
+	CHECK_EQ(left_at(&plan, end - US), 2);
+	CHECK_EQ(left_at(&plan, end), 2); /* charged now */
+	CHECK_EQ(left_at(&plan, end + 99 * MS), 2);
+	CHECK_EQ(left_at(&plan, end + 100 * MS), 3);
+	CHECK_EQ(left_at(&plan, end + 300 * MS), 5);
+}
+
+static void a_reset_forgets_what_is_lent(void)
+{
+	const struct weir__redis_plan plan = plan_of("10/s burst 5");
+	struct weir_verdict verdict;
+
+	need_server();
+	CHECK_EQ(lend(&plan, 3, lent_at, one_s), 3);
+	CHECK(is_decided(WEIR__REDIS_RESET, &plan, 0, &lent_at, &verdict));
+	CHECK(verdict.allowed); /* there was something to forget */
+	CHECK_EQ(left_at(&plan, lent_at), 5);
+}
+
+/* A ninth end is one too many. Its units are lent again when the first lease has ended. */
+static void leases_of_a_key_have_few_ends(void)
+{
+	const struct weir__redis_plan plan = plan_of("10/s burst 50");
+
+	need_server();
+	for (unsigned i = 1; i <= 8; i++)
+		CHECK_EQ(lend(&plan, 1, lent_at, i * one_s), 1);
+	CHECK_EQ(lend(&plan, 1, lent_at, 9100 * one_s / 1000), 0);
+	CHECK_EQ(lend(&plan, 1, lent_at, 8 * one_s), 1); /* the same end */
+	CHECK_EQ(left_at(&plan, lent_at), 41);
+	CHECK_EQ(lend(&plan, 1, lent_at + 1250 * one_s / 1000, 9100 * one_s / 1000), 1);
+}
+
+/* The first request takes the fast path, which does not know leases. */
+static void a_take_and_a_grant_of_one_key_in_a_call(void)
+{
+	const struct weir__redis_plan plan = plan_of("10/s burst 5");
+	struct weir__redis_claim of[4];
+	struct weir__redis_request calls[4];
+	struct weir_verdict verdicts[4];
+	const enum weir__redis_operation operations[] = { WEIR__REDIS_TAKE, WEIR__REDIS_GRANT, WEIR__REDIS_TAKE,
+							  WEIR__REDIS_RETURN };
+	const struct weir__resp_token *value;
+
+	need_server();
+	for (size_t i = 0; i < 4; i++) {
+		of[i] = (struct weir__redis_claim){ .plan = &plan,
+						    .name = { "l", 1 },
+						    .key = { "k", 1 },
+						    .cost = 1,
+						    .lease_duration = one_s,
+						    .lease_most = 5 };
+		calls[i] = (struct weir__redis_request){ operations[i], &of[i], 1 };
+	}
+	CHECK(ask(calls, 3, &lent_at, verdicts).answer == WEIR__REDIS_DECIDED);
+	CHECK(verdicts[0].remaining == 4 && verdicts[1].granted == 1 && verdicts[2].remaining == 2);
+	value = REDIS_COMMAND(&server, "GET", "p:l:k");
+	CHECK(value->text.length == 55 + 13 + 1 && value->text.bytes[0] == 4);
+	of[3].lease_end_us = (lent_at + verdicts[1].delay) / US;
+	CHECK(ask(&calls[3], 1, &lent_at, verdicts).answer == WEIR__REDIS_DECIDED);
+	CHECK(verdicts[0].granted == 1 && verdicts[0].remaining == 3);
+	value = REDIS_COMMAND(&server, "GET", "p:l:k");
+	CHECK(value->text.length == 55 && value->text.bytes[0] == 3); /* a plain value again */
+}
+
+/* Until the last lease has ended and its units have refilled. */
+static void lent_units_keep_their_key(void)
+{
+	static const char *const texts[] = { "10/s burst 5", "5/2s refill interval burst 7", "20/10s sliding_counter",
+					     "20/hour fixed_window" };
+
+	need_server();
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		const struct weir__redis_plan plan = plan_of(texts[i]);
+		const weir_ns before = time_of_server();
+		struct weir_verdict verdict;
+		weir_ns expires, full = before;
+
+		CHECK(is_decided(WEIR__REDIS_GRANT, &plan, 3, NULL, &verdict));
+		CHECK_EQ(verdict.granted, 3);
+		if (plan.plan.kind == WEIR_KIND_WINDOW)
+			full += verdict.reset_after;
+		else
+			full += verdict.delay + verdict.reset_after;
+		expires = (weir_ns)number_of(REDIS_COMMAND(&server, "PEXPIRETIME", "p:l:k")) * MS;
+		CHECK(expires >= full);
+		REDIS_COMMAND(&server, "DEL", "p:l:k");
+	}
+}
+
+/* Debt of pushes stays, however long it is. An older server would take it for a clock that has stepped back. */
+static void pushed_units_become_debt(void)
+{
+	const struct weir__redis_plan plan = plan_of("10/hour burst 5");
+	struct weir_verdict verdict;
+
+	need_server();
+	CHECK(is_decided(WEIR__REDIS_PUSH, &plan, 5, &lent_at, &verdict));
+	CHECK(verdict.granted == 5 && verdict.remaining == 0);
+	CHECK(is_decided(WEIR__REDIS_PUSH, &plan, 1, &lent_at, &verdict));
+	CHECK(verdict.granted == 1 && verdict.reset_after == 6 * 360 * one_s);
+	CHECK_EQ(left_at(&plan, lent_at + 720 * one_s - MS), 0);
+	CHECK_EQ(left_at(&plan, lent_at + 720 * one_s), 1);
+	CHECK_EQ(left_at(&plan, lent_at - 61 * one_s), 0); /* a new clock: one burst is owed */
+	CHECK_EQ(left_at(&plan, lent_at - 61 * one_s + 360 * one_s), 1);
 }
 
 /* --- limits that change ------------------------------------------------------------------------------------------ */
@@ -1183,7 +1335,9 @@ static void a_departure_of_an_older_plan_stays(void)
 TESTS(TEST(many_requests_in_a_call_are_decided_one_by_one), TEST(a_long_run_of_one_plan),
       TEST(keys_come_again_in_a_call), TEST(keys_expire_when_they_are_whole),
       TEST(what_is_given_back_or_forgotten_needs_no_key), TEST(a_value_of_others_starts_anew_and_is_told),
-      TEST(damaged_values_do_no_harm), TEST(a_key_is_carried_over_as_of_the_change),
+      TEST(damaged_values_do_no_harm), TEST(lent_units_do_not_outlive_a_new_clock), TEST(a_reset_forgets_what_is_lent),
+      TEST(leases_of_a_key_have_few_ends), TEST(a_take_and_a_grant_of_one_key_in_a_call),
+      TEST(lent_units_keep_their_key), TEST(pushed_units_become_debt), TEST(a_key_is_carried_over_as_of_the_change),
       TEST(a_node_that_lags_behind_a_change_forgives_nothing), TEST(an_older_plan_is_not_asked),
       TEST(a_newer_plan_of_another_kind_starts_anew), TEST(the_latest_instant_of_the_same_plan_stays),
       TEST(requests_of_one_call_have_one_plan_each), TEST(a_plan_may_say_its_age),

@@ -168,7 +168,7 @@ static void sim_one(struct sim_run *run, unsigned operation, size_t place, uint6
 {
 	uint32_t plan, key;
 	struct sim_value *const value = sim_value_of(run, place, &plan, &key);
-	const struct weir_plan *const of = &sim_plans[plan].plan;
+	const struct weir_plan *of;
 	struct weir_state view = { 0, 0 };
 	struct weir_verdict verdict;
 
@@ -178,6 +178,7 @@ static void sim_one(struct sim_run *run, unsigned operation, size_t place, uint6
 		sim_mark(run, run->keys[run->next_key - 1]);
 		return;
 	}
+	of = &sim_plans[plan].plan;
 	view = sim_view(value, of, run->now);
 	switch (operation) {
 	case WEIR__REDIS_TAKE:
