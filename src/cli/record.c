@@ -118,7 +118,7 @@ static int keep_attribute(struct arguments *arguments, const char *name)
 
 static int read_value(struct arguments *arguments, const char *option, const char *value)
 {
-	uint64_t number;
+	uint64_t number = 0;
 	int code = GO_ON;
 
 	if (strcmp(option, "--at") == 0) {

@@ -93,15 +93,16 @@ static void enforce(struct weir_policy *policy, uint32_t limit)
 
 /* --- the log ----------------------------------------------------------------------------------------------------- */
 
+/* The reader refers to *ret_log and the names until it is freed. */
 static bool open_log(const struct weir__tune_options *options, const struct weir__slice *names, size_t n_names,
-		     struct weir__log_reader **ret_reader)
+		     struct weir__log_options *ret_log, struct weir__log_reader **ret_reader)
 {
-	struct weir__log_options log = options->log;
 	struct weir_message why;
 
-	log.wanted = names;
-	log.n_wanted = n_names;
-	if (weir__log_reader_new(&log, ret_reader, &why) == WEIR_OK)
+	*ret_log = options->log;
+	ret_log->wanted = names;
+	ret_log->n_wanted = n_names;
+	if (weir__log_reader_new(ret_log, ret_reader, &why) == WEIR_OK)
 		return true;
 	fprintf(stderr, "weir tune: %s\n", why.text);
 	return false;
@@ -196,11 +197,12 @@ static bool collect(struct collecting *collecting)
 	struct weir__slice names[WEIR__LOG_VALUES_MAX];
 	const size_t n_names = weir__replay_names(collecting->policy, names);
 	const struct weir__log_record *const *records;
+	struct weir__log_options log;
 	struct weir__log_reader *reader;
 	bool is_good = true;
 	size_t n;
 
-	if (!open_log(collecting->options, names, n_names, &reader))
+	if (!open_log(collecting->options, names, n_names, &log, &reader))
 		return false;
 	while (is_good && (n = weir__log_reader_next(reader, BATCH, &records)) > 0)
 		for (size_t i = 0; i < n && is_good; i++)
@@ -238,6 +240,7 @@ static bool check_proposal(const struct weir__tune_options *options, struct weir
 	struct weir_policy *const policy = load_policy(options);
 	struct weir__replay_options replay_options = { .begins = found->first };
 	struct weir__slice names[WEIR__LOG_VALUES_MAX];
+	struct weir__log_options log;
 	struct weir__log_reader *reader;
 	struct weir__replay *replay;
 	struct weir_table_stats stats;
@@ -255,7 +258,7 @@ static bool check_proposal(const struct weir__tune_options *options, struct weir
 		fprintf(stderr, "weir tune: the proposal cannot be replayed: %s\n", why.text);
 		return false;
 	}
-	is_good = open_log(options, names, replay_options.n_names, &reader);
+	is_good = open_log(options, names, replay_options.n_names, &log, &reader);
 	if (is_good) {
 		is_good = replay_records(reader, replay, check);
 		weir__log_reader_free(reader);

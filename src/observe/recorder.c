@@ -519,6 +519,10 @@ static bool is_on(struct weir__recorder *recorder, weir_ns now)
 		return true;
 	atomic_store(&recorder->is_recording.is_on, false);
 	recorder->is_ended = true;
+	if (pthread_mutex_trylock(&recorder->reading) == 0) { /* else a client is reading it at last */
+		forget(recorder);
+		(void)pthread_mutex_unlock(&recorder->reading);
+	}
 	return false;
 }
 

@@ -151,10 +151,11 @@ static int refuse(struct weir_message *ret_message, const char *path, const char
 	return error;
 }
 
-/* Reads until the room is full, or the input ends, or there is a line: enough to see which format it is. */
+/* Reads what the format is detected from: 64 KiB, and at least one line. */
 static void read_beginning(struct weir__log_input *input)
 {
-	while (!input->is_at_end && input->n < ROOM && memchr(input->room, '\n', input->n) == NULL)
+	while (!input->is_at_end && input->n < ROOM &&
+	       (input->n < WEIR__LOG_LINE_MAX || memchr(input->room, '\n', input->n) == NULL))
 		read_more(input);
 }
 

@@ -5,7 +5,8 @@
  *
  *     weir__replay_new -> { weir__replay_decide } ... -> weir__replay_table_stats -> weir__replay_free
  *
- * To compare two policies, make two replays and give the same records to both. */
+ * To compare two policies, make two replays and give the same records to both. The reasons are in
+ * docs/internals/replay.md. */
 #ifndef WEIR_REPLAY_REPLAY_H
 #define WEIR_REPLAY_REPLAY_H
 

@@ -29,6 +29,7 @@ struct weir__h2 {
 	size_t n_left;
 	uint64_t sent;
 	weir_ns now;
+	size_t decoded; /* bytes of fields in the current header block */
 	bool had_request, is_over, has_left;
 };
 
@@ -261,6 +262,7 @@ static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame
 {
 	struct weir__h2_stream *stream;
 
+	((struct weir__h2 *)session)->decoded = 0;
 	if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;
 	stream = new_stream(session, frame->hd.stream_id);
@@ -271,12 +273,18 @@ static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame
 }
 
 static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const uint8_t *name, size_t n,
-		     const uint8_t *value, size_t length, uint8_t flags, void *session)
+		     const uint8_t *value, size_t length, uint8_t flags, void *session_)
 {
+	struct weir__h2 *const session = session_;
 	struct weir__h2_stream *const stream = stream_of(nghttp2, frame->hd.stream_id);
 
 	(void)flags;
-	(void)session;
+	/* A few bytes may refer to a long field many times, and nghttp2 checks it each time. */
+	session->decoded += n + length;
+	if (session->decoded > WEIR__H2_BLOCK_MAX) {
+		(void)weir__h2_floods_fail_block(&session->floods);
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
+	}
 	if (stream == NULL || stream->head_length > 0 || stream->fault != 0 || stream->is_refused)
 		return 0; /* a trailer, or a request that has failed */
 	if (n == 0 || name[0] != ':') {

@@ -73,6 +73,11 @@ bool weir__h2_floods_count(struct weir__h2_floods *floods, enum weir__h2_flood f
 	return true;
 }
 
+bool weir__h2_floods_fail_block(struct weir__h2_floods *floods)
+{
+	return fail(floods, WEIR__H2_FLOOD_BLOCK);
+}
+
 /* A header block ends before any other frame: nghttp2 checks that. */
 static bool add_to_block(struct weir__h2_floods *floods, uint32_t length)
 {

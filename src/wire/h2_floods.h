@@ -59,6 +59,9 @@ bool weir__h2_floods_read(struct weir__h2_floods *floods, const void *bytes, siz
 /* Counts one frame. Returns false once its budget is exceeded. */
 bool weir__h2_floods_count(struct weir__h2_floods *floods, enum weir__h2_flood flood);
 
+/* Notes that a header block is too long once it is decoded. Returns false. */
+bool weir__h2_floods_fail_block(struct weir__h2_floods *floods);
+
 /* Call it for each response that is complete. */
 void weir__h2_floods_responded(struct weir__h2_floods *floods);
 

@@ -31,7 +31,7 @@ FOLDERS = {
     "server/resp": ("core os wire policy store store/table guard observe engine server", False, "commands of RESP"),
     "server/http": ("core os wire policy policy/source store store/table guard observe engine server", False, "routes of HTTP"),
     "server/h2": ("core wire guard observe server server/http", False, "HTTP/2 and gRPC"),
-    "replay": ("core os wire policy store store/table guard", False, "logs of requests, and deciding them again"),
+    "replay": ("core os wire policy store store/table guard", False, "deciding logs again"),
     "cli": ("core os wire policy store store/table guard observe engine server server/resp replay", True,
             "one file a subcommand of `weir`"),
 }

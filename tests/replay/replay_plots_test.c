@@ -23,15 +23,13 @@ static uint64_t any(void)
 
 static void add(struct weir__replay_plots *plots, weir_ns arrival, const char *client, bool is_allowed)
 {
-	struct {
-		struct weir__log_record record;
-		struct weir__slice value;
-	} one = { .record = { .arrival = arrival } };
-	const struct weir__log_record *const records[] = { &one.record };
+	static _Alignas(16) unsigned char room[sizeof(struct weir__log_record) + sizeof(struct weir__slice)];
+	struct weir__log_record *const record = (struct weir__log_record *)(void *)room;
+	const struct weir__log_record *const records[] = { record };
 	const struct weir__replay_answer answer = { .is_decided = true, .verdict = { .allowed = is_allowed } };
 
-	memcpy(one.record.values, &(struct weir__slice){ client, client ? strlen(client) : 0 },
-	       sizeof(struct weir__slice));
+	record->arrival = arrival;
+	record->values[0] = (struct weir__slice){ client, client ? strlen(client) : 0 };
 	weir__replay_plots_add(plots, records, &answer, 1);
 }
 

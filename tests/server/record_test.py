@@ -4,7 +4,8 @@
     record_test.py WEIR [--requests N]
 
 Covers: src/cli/record.c, src/cli/recording.c, src/observe/recorder.c, src/server/resp/resp_record.c,
-src/server/recorder_policy.c, src/replay/recording_reader.c, src/replay/recording_replay.c"""
+src/server/recorder_policy.c, src/replay/recording_lines.c, src/replay/recording_reader.c,
+src/replay/recording_replay.c"""
 
 import contextlib
 import json

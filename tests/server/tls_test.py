@@ -335,7 +335,11 @@ def programs_are_clients():
         if shutil.which("redis-cli"):
             assert called("redis-cli", "-p", str(one.at["tls RESP"]), "--tls", *files, "PING") == (0, "PONG")
         if shutil.which("curl"):
-            assert called("curl", "-s", *files, f"https://localhost:{one.at['tls HTTP']}/v1/check?user=a")[0] == 0
+            show = ["-s", "-o", "/dev/null", "-w", "%{http_version} %{http_code}"]
+            check = f"https://localhost:{one.at['tls HTTP']}/v1/check?user=a"
+            # Each is allowed by the certificate, and counted for its name.
+            assert called("curl", *show, "--http1.1", *files, check) == (0, "1.1 200")
+            assert [called("curl", *show, "--http2", *files, check)[1] for _ in range(3)] == ["2 200", "2 200", "2 429"]
 
 
 # --- certificates that change

@@ -417,6 +417,29 @@ static void going_away_ends_what_is_under_way(void)
 	end();
 }
 
+/* One long field in the dynamic table, and references to it: 14 KB that would become 39 MB. */
+static void references_are_bounded(void)
+{
+	static char bytes[20000];
+	static const char fields[] = "\x82\x84\x86\x40\1a\x7f\xbd\x1d"; /* GET / http, and a: 3900 bytes */
+	size_t n = 9;
+
+	begin(65535);
+	CHECK(exchange());
+	memcpy(bytes + n, fields, sizeof(fields) - 1);
+	n += sizeof(fields) - 1;
+	memset(bytes + n, 'b', 3900);
+	n += 3900;
+	memset(bytes + n, '\xbe', 10000);
+	n += 10000;
+	memcpy(bytes, (const char[]){ 0, (char)((n - 9) >> 8), (char)(n - 9), 1, 5, 0, 0, 0, 1 }, 9);
+	CHECK(!weir__h2_read(session, bytes, n, now));
+	CHECK_EQ(weir__h2_flood(session), WEIR__H2_FLOOD_BLOCK);
+	to_client();
+	CHECK(is_away && away == WEIR__H2_ENHANCE_YOUR_CALM && weir__h2_is_over(session));
+	end();
+}
+
 /* A request that crosses the warning on its way is served. */
 static void a_warning_comes_first(void)
 {
@@ -470,4 +493,4 @@ TESTS(TEST(requests_have_the_form_of_http), TEST(a_reset_request_is_not_taken), 
       TEST(early_responses_end_the_stream), TEST(incomplete_requests_are_bounded), TEST(grpc_ends_with_a_status),
       TEST(bodies_are_sent_in_turns), TEST(windows_hold_bodies_back), TEST(floods_end_the_session),
       TEST(resets_by_the_server_count), TEST(going_away_ends_what_is_under_way), TEST(a_warning_comes_first),
-      TEST(not_http2), TEST(memory_is_given_back))
+      TEST(references_are_bounded), TEST(not_http2), TEST(memory_is_given_back))
