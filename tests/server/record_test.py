@@ -271,10 +271,11 @@ def evictions_are_marked():
 def a_gap_is_marked_and_the_replay_goes_on():
     with server_with(policy()) as (server, folder, _):
         recording = Recording(server, folder)
-        recording.process.send_signal(signal.SIGSTOP)  # nobody reads the ring
+        recording.process.send_signal(signal.SIGSTOP)  # the ring is not read; it is full before the recording lapses
+        path = "/" + "x" * 2000
         with Client(server) as client:
-            for _ in range(1000):
-                client.pipeline([("WEIR.CHECK", "user", f"u{i}", "path", "/") for i in range(30)])
+            for _ in range(200):
+                client.pipeline([("WEIR.CHECK", "user", f"u{i}", "path", path) for i in range(30)])
         recording.process.send_signal(signal.SIGCONT)
         until(lambda: recording.size() > 7 << 20, "the ring is read")
         Traffic(server, 600).join()
