@@ -5,7 +5,7 @@
 
 Clients note when they sent each request and when its reply came. For any two instants, the requests that were sent and
 replied to between them are at most `burst + rate x length`, for a window at most its count. ROUNDING is for the two
-clocks that are read. Servers are stopped with SIGSTOP and killed with SIGKILL meanwhile. With SECONDS, the load with
+clocks that are read. A sliding counter is compared with its own estimate, exactly. Servers are stopped with SIGSTOP and killed with SIGKILL meanwhile. With SECONDS, the load with
 such faults lasts that long."""
 # Covers: src/store/lease_store.c, src/store/lease_background.c, src/store/lease.c, src/server/stores.c, src/engine/limit_row.c
 
@@ -240,9 +240,6 @@ def waits_end_when_the_limit_allows():
             thread.join()
         here = sum(map(allowed_from_leases, ones))
         assert len(requests) == 100 and not refused, (len(requests), len(refused))
-        # A wait may have been allowed long before its reply, but not before another that was sent later and replied to.
-        replied = max(got for _, got in requests) - min(sent for sent, _ in requests)
-        assert 100 <= 40 + 50 * replied / SECOND + ROUNDING, replied
         assert most_over(requests, 50, 40) <= ROUNDING
         assert here > 0, "nothing was leased"
         return f"{here} of 100 from held units"
@@ -419,7 +416,7 @@ def never_over_the_limit_whatever_stops():
             over = most_over(requests, 300, 400)
         else:
             over = most_over_a_counter(requests, 50)
-        assert requests and over <= ROUNDING, f"seed {seed}: {limit} {key}: {over:.3f} over, of {len(requests)}"
+        assert requests and over <= (ROUNDING if limit == "bucket" else 0), f"seed {seed}: {limit} {key}: {over:.3f} over, of {len(requests)}"
         report.append(f"{limit} {key}: {len(requests)}")
     assert done["from held units"] > 0, "nothing was leased"
     return f"seed {seed}, {done}; {', '.join(report)}"
