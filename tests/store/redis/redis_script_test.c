@@ -520,6 +520,29 @@ static void a_reset_forgets_what_is_lent(void)
 	CHECK_EQ(left_at(&plan, lent_at), 5);
 }
 
+/* Redis does not know which lent units were spent. So until their lease ends, they cannot be given back, except by the
+ * server that holds them. */
+static void a_refund_gives_back_what_was_charged(void)
+{
+	static const char *const limits[] = { "20/day burst 20", "20/day fixed_window", "20/day sliding_counter" };
+
+	need_server();
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		const struct weir__redis_plan plan = plan_of(limits[i]);
+		const weir_ns ended = lent_at + 2 * one_s;
+		struct weir_verdict verdict;
+
+		CHECK(is_decided(WEIR__REDIS_RESET, &plan, 0, &lent_at, &verdict));
+		CHECK(is_decided(WEIR__REDIS_TAKE, &plan, 2, &lent_at, &verdict));
+		CHECK_EQ(lend(&plan, 9, lent_at, one_s), 9);
+		CHECK(is_decided(WEIR__REDIS_REFUND, &plan, 3, &lent_at, &verdict));
+		CHECK_EQ(verdict.remaining, 11); /* 2 of 3 */
+		CHECK_EQ(left_at(&plan, ended), 11);
+		CHECK(is_decided(WEIR__REDIS_REFUND, &plan, 3, &ended, &verdict));
+		CHECK_EQ(verdict.remaining, 14);
+	}
+}
+
 /* A ninth end is one too many. Its units are lent again when the first lease has ended. */
 static void leases_of_a_key_have_few_ends(void)
 {
@@ -1336,12 +1359,12 @@ TESTS(TEST(many_requests_in_a_call_are_decided_one_by_one), TEST(a_long_run_of_o
       TEST(keys_come_again_in_a_call), TEST(keys_expire_when_they_are_whole),
       TEST(what_is_given_back_or_forgotten_needs_no_key), TEST(a_value_of_others_starts_anew_and_is_told),
       TEST(damaged_values_do_no_harm), TEST(lent_units_do_not_outlive_a_new_clock), TEST(a_reset_forgets_what_is_lent),
-      TEST(leases_of_a_key_have_few_ends), TEST(a_take_and_a_grant_of_one_key_in_a_call),
-      TEST(lent_units_keep_their_key), TEST(pushed_units_become_debt), TEST(a_key_is_carried_over_as_of_the_change),
-      TEST(a_node_that_lags_behind_a_change_forgives_nothing), TEST(an_older_plan_is_not_asked),
-      TEST(a_newer_plan_of_another_kind_starts_anew), TEST(the_latest_instant_of_the_same_plan_stays),
-      TEST(requests_of_one_call_have_one_plan_each), TEST(a_plan_may_say_its_age),
-      TEST(values_of_earlier_versions_are_read), TEST(an_old_value_has_these_bytes),
+      TEST(a_refund_gives_back_what_was_charged), TEST(leases_of_a_key_have_few_ends),
+      TEST(a_take_and_a_grant_of_one_key_in_a_call), TEST(lent_units_keep_their_key), TEST(pushed_units_become_debt),
+      TEST(a_key_is_carried_over_as_of_the_change), TEST(a_node_that_lags_behind_a_change_forgives_nothing),
+      TEST(an_older_plan_is_not_asked), TEST(a_newer_plan_of_another_kind_starts_anew),
+      TEST(the_latest_instant_of_the_same_plan_stays), TEST(requests_of_one_call_have_one_plan_each),
+      TEST(a_plan_may_say_its_age), TEST(values_of_earlier_versions_are_read), TEST(an_old_value_has_these_bytes),
       TEST(shared_keys_are_as_in_a_table), TEST(an_undo_leaves_what_a_smaller_charge_would),
       TEST(an_undo_gives_back_what_has_not_refilled), TEST(an_undo_gives_nothing_that_is_not_its_own),
       TEST(a_departure_beyond_the_longest_delay_is_denied), TEST(a_departure_of_other_limits_is_a_take),
