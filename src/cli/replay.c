@@ -148,8 +148,6 @@ static bool is_among(const char *const *words, size_t n, const char *word)
 	return false;
 }
 
-#define AMONG(words, word) is_among(words, sizeof(words) / sizeof(words[0]), word)
-
 static int refuse_option(const char *word)
 {
 	struct weir__nearest nearest = weir__nearest_of(word, strlen(word));
@@ -197,7 +195,7 @@ static int read_options(struct replay_options *options, int argc, char **argv)
 	options->log.reorder = 10 * SECOND;
 	options->log.maps = options->maps;
 	for (int i = 1; i < argc; i++) {
-		if (AMONG(with_value, argv[i])) {
+		if (is_among(with_value, sizeof(with_value) / sizeof(with_value[0]), argv[i])) {
 			int code;
 
 			if (i + 1 == argc) {

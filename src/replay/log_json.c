@@ -317,6 +317,12 @@ static bool scan_inner(struct scan *scan, uint16_t node, bool is_object)
 	return is_good;
 }
 
+/* What ends a number, true, false or null. */
+static bool ends_word(char c)
+{
+	return c == ',' || c == ']' || c == '}' || c == ' ' || c == '\t' || c == '\r';
+}
+
 static bool scan_value(struct scan *scan, uint16_t node)
 {
 	const char *start;
@@ -340,7 +346,7 @@ static bool scan_value(struct scan *scan, uint16_t node)
 		scan->at++;
 		return scan_inner(scan, node, *start == '{');
 	default:
-		while (scan->at < scan->end && memchr(",]} \t\r", *scan->at, 6) == NULL)
+		while (scan->at < scan->end && !ends_word(*scan->at))
 			scan->at++;
 		bytes = (struct weir__slice){ start, (size_t)(scan->at - start) };
 		if (bytes.n == 0)

@@ -126,7 +126,7 @@ void weir__tune_check_end(struct weir__tune_check *check)
 {
 	for (uint32_t key = 0; key < check->keys.n; key++) {
 		for (unsigned part = 0; part < WEIR__TUNE_PARTS; part++) {
-			const unsigned bits = check->seen[key] >> (BITS * part);
+			const unsigned bits = (unsigned)check->seen[key] >> (BITS * part);
 
 			check->parts[part].keys += (bits & SEEN) != 0;
 			check->parts[part].keys_denied += (bits & DENIED) != 0;

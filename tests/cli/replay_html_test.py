@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-WEIR = sys.argv[1]
+WEIR = os.path.abspath(sys.argv[1])
 TIMEOUT_S = 60
 POLICY = "limits:\n  - {name: per-ip, key: [ip], limit: 5/min burst 3}\n  - {name: everyone, limit: 1000/s}\n"
 VOID = {"meta", "rect", "line"}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """No tracked file has marks of unfinished work or paths of a developer's machine, and no file in src/ is too long to
-read.
+read. A test that runs programs in another directory makes the paths of its arguments absolute: meson passes ./weir.
 
     hygiene.py [ROOT]"""
 
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 LINES_MAX = 1000
+ABSOLUTE = re.compile(r"\bresolve\(\)|\babspath\(|\babsolute\(\)")
 
 # Written so that the patterns do not match this file.
 PATTERNS = [
@@ -38,6 +39,9 @@ def main(root):
                 match = pattern.search(line)
                 if match:
                     faults.append(f"{name}:{number}: {match[0]}: {reason}")
+        text = "\n".join(lines)
+        if name.parts[0] == "tests" and name.suffix == ".py" and "cwd=" in text and "sys.argv[1]" in text and not ABSOLUTE.search(text):
+            faults.append(f"{name}: uses cwd=, and the paths of its arguments may be relative: make them absolute")
         if name.parts[0] == "src" and len(lines) > LINES_MAX:
             faults.append(f"{name}:{LINES_MAX + 1}: {len(lines)} lines; above {LINES_MAX} a file holds two things")
     print("\n".join(faults) or f"hygiene: {checked} files, all clean")

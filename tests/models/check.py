@@ -71,7 +71,8 @@ HOLDS = {
     "leases": [
         Run("small", "2 servers, 3 units, 2 crashes", ""),
         Run("full", "2 servers, 4 units, leases of 3 ticks, 2 crashes", "-DBURST=4 -DDURATION=3", 10_000_000),
-        Run("full", "3 servers, 3 units, 1 crash", "-DSERVERS=3 -DCRASHES=1", 10_000_000),
+        Run("full", "3 servers, 3 units, leases of a tick", "-DSERVERS=3 -DDURATION=1 -DCRASHES=0", 10_000_000),
+        Run("full", "3 servers, 2 units, leases of 2 ticks", "-DSERVERS=3 -DBURST=2 -DWANTED=1 -DCRASHES=0", 10_000_000),
     ],
     "pushes": [
         Run("both", "bucket, 2 servers, 2 ahead", "-DCRASHES=0 -DBURST=2"),
