@@ -256,7 +256,7 @@ bool weir__policy_difference_is_anew(const struct weir__policy_difference *diffe
 }
 
 /* Servers find what they hold by the limit and by how it is leased (store/lease_store.c). If either changed, they do not
- * find it, and Redis counts it until the leases end. Keys that start over take what was lent with them. */
+ * find it, and Redis charges it when the leases end. Keys that start over take what was lent with them. */
 static bool drops_held(const struct weir__policy_difference *difference)
 {
 	return difference->stranded_before > 0 &&
@@ -284,8 +284,7 @@ static int write_leases(const struct weir__policy_difference *difference, char *
 				  before);
 	if (drops_held(difference))
 		length += snprintf(text + length, size - (size_t)length,
-				   "; units that servers hold are not spent any more, and count as used until their "
-				   "leases end");
+				   "; units that servers hold are not spent any more, and count as used");
 	return length;
 }
 

@@ -142,7 +142,7 @@ class CheckConfig(unittest.TestCase):
         code, out, _ = self.check("--json", "--against", "old.yaml", "new.yaml")
         self.assertEqual((code, json.loads(out)["files"][0]["against"]), (0, told))
         told[1] = ("many: kept: 500/s; exact, before leased with up to 5% stranded; "
-                   "units that servers hold are not spent any more, and count as used until their leases end")
+                   "units that servers hold are not spent any more, and count as used")
         code, out, _ = self.check("--against", "new.yaml", "old.yaml")
         self.assertEqual((code, out.splitlines()[2:4]), (0, [f"  {line}" for line in told]))
 
