@@ -48,7 +48,7 @@ class Detail {
 		setText(byId("detail-mode"), limit.mode);
 		setText(byId("detail-text"), [plain(limit.limit), limit.algorithm.replaceAll("_", " "),
 			limit.name === INLINE ? "keys of inline limits" :
-				limit.key ? `key: ${plain(limit.key)}` : "one for all requests", ...changeOf(limit)].join(" · "));
+				limit.key ? `key: ${plain(limit.key)}` : "one for all requests", consistencyOf(limit), ...changeOf(limit)].join(" · "));
 		this.#chart.draw(this.#times, this.#series, isInShadow(limit), describe(limit, this.#series, this.#times));
 		byId("legend").classList.toggle("shadow", isInShadow(limit));
 		for (const kind of KINDS)
@@ -107,6 +107,11 @@ class Detail {
 		return make("li", {}, key, make("span", { className: "count" },
 			entry.error > 0 ? `${formatCount(entry.count - entry.error)}–${formatCount(entry.count)}` : formatCount(entry.count)));
 	}
+}
+
+/** How servers agree on a limit, and how many units of a key all of them may hold. */
+function consistencyOf({ consistency, lease_bound }) {
+	return consistency === "lease" ? `leased, servers hold at most ${formatCount(lease_bound)} units of a key` : consistency;
 }
 
 /** Where a limit was changed since the policy was loaded, by whom and when. */

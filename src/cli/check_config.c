@@ -31,7 +31,8 @@ static const char check_help[] =
 	"Limits with `consistency: lease` that cannot be leased are named, with the reason. They stay exact.\n"
 	"\n"
 	"  --against OLD  show also what happens to the keys of each limit if the policy replaces OLD, a file\n"
-	"                 or a directory: they are kept, converted, or start over, and why\n"
+	"                 or a directory: they are kept, converted, or start over, and why.\n"
+	"                 And whether servers lease a limit that was exact, or the reverse\n"
 	"  --json         output for programs, on standard output: an object with `files` and `diagnostics`,\n"
 	"                 which have file, line, column, severity (error, warning, note), message and hint\n"
 	"  --help         show this\n"
@@ -152,6 +153,44 @@ static struct weir_policy *read_policy(struct check *check, const char *path, ch
 	return policy;
 }
 
+/* --- leases ------------------------------------------------------------------------------------------------------ */
+
+/* How the limit is leased. WEIR__LEASE_UNSET: the policy does not lease it. */
+static enum weir__lease_obstacle obstacle_of(const struct weir_policy_plan *of)
+{
+	struct weir__lease_terms terms;
+	struct weir_plan plan;
+
+	if (of->consistency != WEIR_POLICY_LEASE || of->store == WEIR_POLICY_STORE_TABLE || of->is_local ||
+	    of->is_unlimited || weir_plan_compile(&of->limit, &plan, NULL) != WEIR_OK)
+		return WEIR__LEASE_UNSET;
+	return weir__lease_terms_of(&plan, of->stranded, &terms);
+}
+
+static uint32_t stranded_of(const struct weir_policy_plan *of)
+{
+	return obstacle_of(of) == WEIR__LEASE_POSSIBLE ? of->stranded : 0;
+}
+
+/* Names the limits that the policy leases and that stay exact all the same. */
+static void print_exact(struct check *check, const struct weir_policy *policy)
+{
+	char line[256];
+
+	for (uint32_t i = 0; i < weir_policy_plans(policy); i++) {
+		const struct weir_policy_plan *const of = weir_policy_plan_of(policy, i);
+		const char *const why = weir__lease_obstacle_text(obstacle_of(of));
+
+		if (*why == '\0')
+			continue;
+		(void)snprintf(line, sizeof(line), "%s stays exact: %s", of->name, why);
+		if (check->is_json)
+			weir__json_text(&check->json, NULL, line);
+		else
+			printf("  %s\n", line);
+	}
+}
+
 /* --- comparing --------------------------------------------------------------------------------------------------- */
 
 struct comparison {
@@ -194,7 +233,7 @@ static bool compare(struct check *check, const struct weir_policy *policy)
 		weir__json_open(&check->json, "against", '[');
 	else
 		printf("if it replaces %s:\n", check->old_path);
-	is_good = weir__policy_compare(check->old, policy, print_difference, &comparison);
+	is_good = weir__policy_compare(check->old, policy, stranded_of, print_difference, &comparison);
 	if (weir__policy_denies_unmatched(check->old) != weir__policy_denies_unmatched(policy))
 		print_unmatched(check, weir__policy_denies_unmatched(policy));
 	if (check->is_json)
@@ -228,30 +267,6 @@ static uint32_t count_local(const struct weir_policy *policy)
 static uint32_t count_overrides(const struct weir_policy *policy)
 {
 	return weir_policy_plans(policy) - weir_policy_limits(policy) - count_local(policy);
-}
-
-/* Names the limits that the policy leases and that stay exact all the same. */
-static void print_exact(struct check *check, const struct weir_policy *policy)
-{
-	char line[256];
-
-	for (uint32_t i = 0; i < weir_policy_plans(policy); i++) {
-		const struct weir_policy_plan *const of = weir_policy_plan_of(policy, i);
-		struct weir__lease_terms terms;
-		struct weir_plan plan;
-
-		if (of->consistency != WEIR_POLICY_LEASE || of->store == WEIR_POLICY_STORE_TABLE || of->is_local ||
-		    of->is_unlimited || weir_plan_compile(&of->limit, &plan, NULL) != WEIR_OK)
-			continue;
-		(void)snprintf(line, sizeof(line), "%s stays exact: %s", of->name,
-			       weir__lease_obstacle_text(weir__lease_terms_of(&plan, of->stranded, &terms)));
-		if (terms.duration > 0)
-			continue;
-		if (check->is_json)
-			weir__json_text(&check->json, NULL, line);
-		else
-			printf("  %s\n", line);
-	}
 }
 
 static bool print_good(struct check *check, const struct checked *checked)

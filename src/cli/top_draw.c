@@ -430,13 +430,23 @@ static void add_keys_title(struct weir__top_text *text, const struct style *styl
 			   unsigned half)
 {
 	const struct weir__top_limit *const limit = weir__top_view_selected(view);
-	char words[64];
+	unsigned room = half - 14; /* of the name */
+	char words[64], consistency[48] = "";
 
 	if (limit == NULL)
 		return;
+	if (limit->lease_bound > 0)
+		(void)snprintf(consistency, sizeof(consistency), ", leased up to %" PRIu64 " units",
+			       limit->lease_bound);
+	else if (limit->is_exact)
+		(void)snprintf(consistency, sizeof(consistency), ", exact");
+	if (strlen(limit->name) + strlen(consistency) > room)
+		consistency[0] = '\0';
+	room -= (unsigned)strlen(consistency);
 	ink(text, style, BOLD);
-	weir__top_text_add(text, limit->name, half - 14);
+	weir__top_text_add(text, limit->name, room);
 	ink(text, style, PLAIN);
+	add_words(text, consistency);
 	add_words(text, ": top keys");
 	weir__top_text_to(text, half);
 	(void)snprintf(words, sizeof(words), "denied most, in %" PRIu64 " s", view->keys_for_s);

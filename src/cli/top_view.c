@@ -57,12 +57,15 @@ static void read_limit(const json_t *from, struct weir__top_limit *limit)
 	const json_t *const series = json_object_get(from, "series");
 	const json_t *const allowed = json_object_get(series, "allowed");
 	const json_t *const rejected = json_object_get(series, "rejected");
+	const char *const consistency = json_string_value(json_object_get(from, "consistency"));
 
 	copy_text(limit->name, sizeof(limit->name), from, "name");
 	copy_text(limit->mode, sizeof(limit->mode), from, "mode");
 	copy_text(limit->algorithm, sizeof(limit->algorithm), from, "algorithm");
 	copy_text(limit->limit, sizeof(limit->limit), from, "limit");
 	copy_text(limit->key, sizeof(limit->key), from, "key");
+	limit->is_exact = consistency && strcmp(consistency, "exact") == 0;
+	limit->lease_bound = number_of(from, "lease_bound");
 	limit->allowed_total = number_of(from, "allowed_total");
 	limit->rejected_total = number_of(from, "rejected_total");
 	limit->allowed = sum_of(allowed);

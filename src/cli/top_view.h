@@ -18,6 +18,8 @@ enum {
 /* A limit. Names are as the server sent them. Escape them before printing to a terminal. */
 struct weir__top_limit {
 	char name[WEIR__TOP_NAME_SIZE], mode[16], algorithm[32], limit[128], key[WEIR__TOP_NAME_SIZE];
+	bool is_exact;                       /* the server says so; earlier versions do not */
+	uint64_t lease_bound;                /* units of a key that all servers together may hold; 0: not leased */
 	uint64_t allowed, rejected, delayed; /* in the last WEIR__TOP_RATE_SECONDS */
 	uint64_t allowed_total, rejected_total;
 	int fill;                            /* thousandths of the limit that are left; -1: unknown */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "engine/limit_ref.h"
-#include "store/lease.h"
 
 static const char *store_word(const struct weir__context *context, const struct weir__guard_row *row)
 {
@@ -14,27 +13,29 @@ static const char *store_word(const struct weir__context *context, const struct 
 }
 
 /* A limit for which a lease is not possible is exact. */
-static const char *consistency_word(const struct weir__context *context, const struct weir__guard_row *row)
+bool weir__limit_row_is_leased(const struct weir__context *context, const struct weir__guard_row *row,
+			       struct weir__lease_terms *ret_terms)
 {
-	struct weir__lease_terms terms;
 	struct weir_plan plan;
 
 	if (row->consistency != WEIR_POLICY_LEASE || row->limit == NULL ||
 	    strcmp(store_word(context, row), "redis") != 0 || weir_plan_compile(&row->now, &plan, NULL) != WEIR_OK)
-		return "exact";
-	return weir__lease_terms_of(&plan, row->stranded, &terms) == WEIR__LEASE_POSSIBLE ? "lease" : "exact";
+		return false;
+	return weir__lease_terms_of(&plan, row->stranded, ret_terms) == WEIR__LEASE_POSSIBLE;
 }
 
 void weir__limit_row(const struct weir__context *context, const struct weir__guard_row *row,
 		     struct weir__limit_row *ret_row)
 {
 	struct weir_table_limit_stats stats = { 0, 0 };
+	struct weir__lease_terms terms;
 
 	*ret_row = (struct weir__limit_row){ .name = row->name,
 					     .mode = weir__limit_ref_mode_word(row->mode),
 					     .key = row->key,
 					     .store = store_word(context, row),
-					     .consistency = consistency_word(context, row),
+					     .consistency = weir__limit_row_is_leased(context, row, &terms) ? "lease" :
+													      "exact",
 					     .wait = row->wait,
 					     .text = "unlimited",
 					     .changed = "" };

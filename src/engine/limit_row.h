@@ -3,6 +3,7 @@
 #define WEIR_ENGINE_LIMIT_ROW_H
 
 #include "engine/context.h"
+#include "store/lease.h"
 
 struct weir__limit_row {
 	const char *name, *mode, *key;
@@ -15,6 +16,10 @@ struct weir__limit_row {
 	char changed_by[WEIR__CHANGE_BY_SIZE];
 	uint64_t changed_at_s; /* Unix time; 0: not known */
 };
+
+/* Whether servers lease the limit, and how. */
+bool weir__limit_row_is_leased(const struct weir__context *context, const struct weir__guard_row *row,
+			       struct weir__lease_terms *ret_terms);
 
 void weir__limit_row(const struct weir__context *context, const struct weir__guard_row *row,
 		     struct weir__limit_row *ret_row);

@@ -152,7 +152,7 @@ bool weir__guard_compare(struct weir_guard *guard, const struct weir_policy *nex
 {
 	const uint32_t phase = weir__epoch_enter(&guard->epoch);
 	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
-	const bool is_done = weir__policy_compare(bound->policy, next, report, context);
+	const bool is_done = weir__policy_compare(bound->policy, next, NULL, report, context);
 
 	weir__epoch_leave(&guard->epoch, phase);
 	return is_done;

@@ -150,6 +150,8 @@
 	X(LEASE_DECISIONS, "rate_limiter_lease_decisions", COUNTER, "", "outcome", \
 	  "Requests decided without the store, by outcome: allowed from held units, or denied because the store had just denied such a request.") \
 	X(LEASE_HELD, "rate_limiter_lease_held", GAUGE, "", "", "Units of leased limits that the store lent to this server and that are unspent.") \
+	X(LEASE_BOUND, "rate_limiter_lease_bound_units", GAUGE, "", "algorithm, service, limit", \
+	  "Units of a key that all servers together may hold, for each leased limit. Other servers may deny that much too early.") \
 	X(LEASE_UNITS, "rate_limiter_lease_units", COUNTER, "", "event", \
 	  "Units of leased limits by event: granted by the store, returned to it, or expired unspent.") \
 	X(LEASE_DROPPED, "rate_limiter_lease_dropped", COUNTER, "", "", \

@@ -202,8 +202,8 @@ static void compare_plans(const struct weir_policy *before, uint32_t old_plan, c
 	}
 }
 
-static void compare_all(const struct names *before, const struct names *after, weir__policy_compare_report *report,
-			void *context)
+static void compare_all(const struct names *before, const struct names *after, weir__policy_stranded *stranded,
+			weir__policy_compare_report *report, void *context)
 {
 	struct weir__policy_difference difference;
 
@@ -215,6 +215,10 @@ static void compare_all(const struct names *before, const struct names *after, w
 		write_limit(plan, difference.after);
 		if (old_plan != WEIR__NO_PLAN)
 			compare_plans(before->policy, old_plan, after->policy, i, &difference);
+		if (old_plan != WEIR__NO_PLAN && stranded) {
+			difference.stranded_before = stranded(&before->policy->plans[old_plan]);
+			difference.stranded_after = stranded(plan);
+		}
 		report(context, &difference);
 	}
 	for (uint32_t i = 0; i < before->policy->n_plans; i++) {
@@ -229,13 +233,13 @@ static void compare_all(const struct names *before, const struct names *after, w
 }
 
 bool weir__policy_compare(const struct weir_policy *before, const struct weir_policy *after,
-			  weir__policy_compare_report *report, void *context)
+			  weir__policy_stranded *stranded, weir__policy_compare_report *report, void *context)
 {
 	struct names of_before, of_after;
 	const bool has_before = names_init(&of_before, before), has_after = names_init(&of_after, after);
 
 	if (has_before && has_after)
-		compare_all(&of_before, &of_after, report, context);
+		compare_all(&of_before, &of_after, stranded, report, context);
 	free(of_before.places);
 	free(of_after.places);
 	return has_before && has_after;
@@ -249,6 +253,39 @@ bool weir__policy_denies_unmatched(const struct weir_policy *policy)
 bool weir__policy_difference_is_anew(const struct weir__policy_difference *difference)
 {
 	return difference->fate == WEIR__FATE_ANEW || difference->rows > 0;
+}
+
+/* Servers find what they hold by the limit and by how it is leased (store/lease_store.c). If either changed, they do not
+ * find it, and Redis charges it when the leases end. Keys that start over take what was lent with them. */
+static bool drops_held(const struct weir__policy_difference *difference)
+{
+	return difference->stranded_before > 0 &&
+	       (difference->fate == WEIR__FATE_CONVERTED ||
+		(difference->fate == WEIR__FATE_KEPT && difference->stranded_before != difference->stranded_after));
+}
+
+/* Writes how servers agree on the limit, if that changed, and what becomes of the units that they hold. Returns the
+ * length. */
+static int write_leases(const struct weir__policy_difference *difference, char *text, size_t size)
+{
+	const uint32_t before = difference->stranded_before, after = difference->stranded_after;
+	const bool has_both = difference->fate != WEIR__FATE_ADDED && difference->fate != WEIR__FATE_REMOVED;
+	int length = 0;
+
+	text[0] = '\0';
+	if (!has_both || (before == 0 && after == 0))
+		return 0;
+	if (before == 0)
+		length = snprintf(text, size, "; leased with up to %" PRIu32 "%% stranded, before exact", after);
+	else if (after == 0)
+		length = snprintf(text, size, "; exact, before leased with up to %" PRIu32 "%% stranded", before);
+	else if (before != after)
+		length = snprintf(text, size, "; leased with up to %" PRIu32 "%% stranded, before %" PRIu32 "%%", after,
+				  before);
+	if (drops_held(difference))
+		length += snprintf(text + length, size - (size_t)length,
+				   "; units that servers hold are not spent any more, and count as used");
+	return length;
 }
 
 void weir__policy_difference_write(const struct weir__policy_difference *difference,
@@ -276,6 +313,7 @@ void weir__policy_difference_write(const struct weir__policy_difference *differe
 	default:
 		length = snprintf(ret_text, size, "%s: removed: %s", difference->name, before);
 	}
+	length += write_leases(difference, ret_text + length, size - (size_t)length);
 	if (difference->rows > 0)
 		(void)snprintf(ret_text + length, size - (size_t)length,
 			       "; keys of %" PRIu64 " CSV row%s start over, because the limit of the row changed",

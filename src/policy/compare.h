@@ -22,16 +22,21 @@ struct weir__policy_difference {
 	const char *name;                                             /* of the plan */
 	char before[WEIR_LIMIT_TEXT_MAX], after[WEIR_LIMIT_TEXT_MAX]; /* empty: not in that policy */
 	const char *why;                                              /* ANEW: what differs, as a sentence */
+	/* How much of the limit may be stranded by leases, in percent; 0: the limit is exact. */
+	uint32_t stranded_before, stranded_after;
 	/* Rows of the limit's CSV file that now give a different limit than before. Their keys start over, even if the
 	 * limit itself keeps its keys. */
 	uint64_t rows;
 };
 
+/* Says how much of a plan's limit may be stranded by leases, in percent; 0: the limit is exact. */
+typedef uint32_t weir__policy_stranded(const struct weir_policy_plan *plan);
+
 /* Reports each plan of `after` in the order of the file, then those that only `before` has. Returns false, and reports
- * nothing, if memory ran out. */
+ * nothing, if memory ran out. `stranded` NULL: leases are not compared. */
 typedef void weir__policy_compare_report(void *context, const struct weir__policy_difference *difference);
 bool weir__policy_compare(const struct weir_policy *before, const struct weir_policy *after,
-			  weir__policy_compare_report *report, void *context);
+			  weir__policy_stranded *stranded, weir__policy_compare_report *report, void *context);
 
 /* Whether the policy denies requests that no limit matches. */
 bool weir__policy_denies_unmatched(const struct weir_policy *policy);
@@ -40,7 +45,7 @@ bool weir__policy_denies_unmatched(const struct weir_policy *policy);
 bool weir__policy_difference_is_anew(const struct weir__policy_difference *difference);
 
 /* Writes what becomes of the keys, with a NUL, as in
- * `per-ip: keys start anew, since the period of the window differs: 5/hour fixed_window, before 5/min fixed_window`. */
+ * `per-ip: keys start over, because the period of the window changed: 5/hour fixed_window, before 5/min fixed_window`. */
 enum { WEIR__POLICY_DIFFERENCE_SIZE = 768 };
 void weir__policy_difference_write(const struct weir__policy_difference *difference,
 				   char ret_text[WEIR__POLICY_DIFFERENCE_SIZE]);

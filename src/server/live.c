@@ -8,6 +8,7 @@
 #include "core/decimal.h"
 #include "core/hex.h"
 #include "engine/limit_ref.h"
+#include "engine/limit_row.h"
 #include "guard/guard.h"
 #include "observe/counters.h"
 #include "observe/key_count.h"
@@ -317,7 +318,7 @@ static void add_changed(struct live *live, const struct weir__guard_row *row)
 }
 
 static void add_limit(struct live *live, const char *name, const char *mode, const char *algorithm, const char *text,
-		      const char *key, const struct weir_table_limit *limit)
+		      const char *key, uint64_t lease_bound, const struct weir_table_limit *limit)
 {
 	struct weir_table_limit_stats stats;
 
@@ -327,6 +328,8 @@ static void add_limit(struct live *live, const char *name, const char *mode, con
 	weir__reply_add_word(live->reply, ",\"algorithm\":", algorithm);
 	weir__reply_add_word(live->reply, ",\"limit\":", text);
 	weir__reply_add_word(live->reply, ",\"key\":", key);
+	weir__reply_add_word(live->reply, ",\"consistency\":", lease_bound > 0 ? "lease" : "exact");
+	weir__reply_add_member(live->reply, ",\"lease_bound\":", lease_bound);
 	weir__reply_add_member(live->reply, ",\"allowed_total\":", stats.allowed);
 	weir__reply_add_member(live->reply, ",\"rejected_total\":", stats.denied);
 }
@@ -335,7 +338,7 @@ static void add_inline(struct live *live)
 {
 	const struct weir_table_limit *const limit = live->context->limits.counted_as;
 
-	add_limit(live, inline_name, "enforce", "any", "as requests say", "", limit);
+	add_limit(live, inline_name, "enforce", "any", "as requests say", "", 0, limit);
 	add_changed(live, NULL);
 	add_seen(live, limit, NULL);
 	WEIR__REPLY_ADD(live->reply, "}");
@@ -343,11 +346,13 @@ static void add_inline(struct live *live)
 
 static void add_row(struct live *live, const struct weir__guard_row *row)
 {
+	struct weir__lease_terms terms = { 0, 0 };
 	char text[WEIR_LIMIT_TEXT_MAX];
 
+	(void)weir__limit_row_is_leased(live->context, row, &terms);
 	(void)weir_limit_print(&row->now, text);
 	add_limit(live, row->name, weir__limit_ref_mode_word(row->mode), weir_algorithm_name(row->now.algorithm), text,
-		  row->key, row->limit);
+		  row->key, terms.most, row->limit);
 	add_changed(live, row);
 	add_seen(live, row->limit, row->name);
 	WEIR__REPLY_ADD(live->reply, "}");

@@ -113,6 +113,39 @@ class CheckConfig(unittest.TestCase):
         self.assertEqual(len(against), 1)
         self.assertIn("6/day", against[0])
 
+    def test_limits_that_cannot_be_leased_are_named(self):
+        whys = {"few": ("5/s", "servers may hold fewer than 2 units; raise stranded or the limit"),
+                "fast": ("2000/s burst 40", "the units that servers may hold are used in less than 2 ms; raise stranded"),
+                "log": ("100/min sliding_log", "a sliding log keeps each event in Redis; use a sliding_counter"),
+                "queue": ("100/s leaky queue 100", "it delays requests, which only one place can put in order"),
+                "all": ("100/min fixed_window count all", "it counts denied requests, which Redis must see")}
+        limits = dict({name: limit for name, (limit, _) in whys.items()}, leased="100/s burst 200")
+        self.write("new.yaml", "limits:\n" + "".join(f"  - {{name: {name}, limit: {limit}, consistency: lease}}\n"
+                                                    for name, limit in limits.items())
+                   + "  - name: own\n    limit: 100/s\n    consistency: lease\n"
+                     "    overrides: [{when: {p: x}, limit: 7/s}, {when: {p: y}, limit: 7/s, consistency: exact}]\n")
+        exact = [f"{name} stays exact: {why}" for name, (_, why) in whys.items()]
+        exact.append(f"own|p=x stays exact: {whys['few'][1]}")
+        code, out, err = self.check("new.yaml")
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(out.splitlines(), ["new.yaml: OK: limits: 7, overrides: 2"] + [f"  {line}" for line in exact])
+        code, out, err = self.check("--json", "new.yaml")
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(json.loads(out)["files"][0]["exact"], exact)
+
+    def test_a_change_of_consistency_is_told(self):
+        for name, few, many in (("old", "", ""), ("new", ", consistency: lease", ", consistency: lease")):
+            self.write(f"{name}.yaml", f"limits:\n  - {{name: few, limit: 5/s{few}}}\n  - {{name: many, limit: 500/s{many}}}\n")
+        told = ["few: kept: 5/s", "many: kept: 500/s; leased with up to 5% stranded, before exact"]
+        code, out, _ = self.check("--against", "old.yaml", "new.yaml")
+        self.assertEqual((code, out.splitlines()[3:5]), (0, [f"  {line}" for line in told]))
+        code, out, _ = self.check("--json", "--against", "old.yaml", "new.yaml")
+        self.assertEqual((code, json.loads(out)["files"][0]["against"]), (0, told))
+        told[1] = ("many: kept: 500/s; exact, before leased with up to 5% stranded; "
+                   "units that servers hold are not spent any more, and count as used")
+        code, out, _ = self.check("--against", "new.yaml", "old.yaml")
+        self.assertEqual((code, out.splitlines()[2:4]), (0, [f"  {line}" for line in told]))
+
     def test_wrong_usage(self):
         for words in ((), ("--json",), ("--against",), ("--against", "a"), ("--against", "a", "--against", "b", "c"), ("-x", "a")):
             code, out, err = self.check(*words)

@@ -245,7 +245,7 @@ def limits_under_load():
         top.until(*NAMES, "ip=203.0.113.", "denied most, in", "allowed ", "/s, denied ", "RESP ", "/s on", "policy of 4 limits", LAST)
         until(lambda: any(float(row[3]) > 1 and row[0] == "everyone" for row in top.rows()), top.screen)
         top.press("G")
-        top.until("> per-client|", "per-client|plan=gold: top keys")
+        top.until("> per-client|", "per-client|plan=gold, exact: top keys")
         top.press("k")
         top.press("Up")
         until(lambda: top.screen().count("> ") == 1 and "> per-client|" not in top.screen(), top.screen)
@@ -293,6 +293,20 @@ def pause():
         until(lambda: top.screen() != paused, paused)
         top.press("Space")
         top.until("up ", gone=["paused", re.search(r"up \d+ s", paused)[0] + " "])
+
+
+def consistency():
+    """Redis is not reachable, which changes nothing about how limits are leased."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as policy:
+        policy.write("limits:\n  - {name: leased, key: [ip], limit: 100/s burst 1000, consistency: lease}\n"
+                     "  - {name: few, key: [ip], limit: 5/min, consistency: lease}\n")
+        policy.flush()
+        with serving(policy.name, load=False, options=("--store", "redis://127.0.0.1:1")) as one, terminal(one.address) as top:
+            top.until("leased", "few")
+            top.press("G")
+            top.until("> leased", "leased, leased up to 50 units: top keys")
+            top.press("k")
+            top.until("> few", "few, exact: top keys")
 
 
 def sizes():
@@ -508,7 +522,7 @@ def requests_that_match_no_limit():
 
 
 RECORDS = "--record" in sys.argv[4:]
-TESTS = [limits_under_load, pause, sizes, small_sizes, with_observe_off, more_limits_than_are_told, the_server_is_started_anew, names_that_a_terminal_would_obey, the_terminal_is_as_it_was,
+TESTS = [limits_under_load, pause, consistency, sizes, small_sizes, with_observe_off, more_limits_than_are_told, the_server_is_started_anew, names_that_a_terminal_would_obey, the_terminal_is_as_it_was,
          few_bytes_and_plain_ones, once, called_wrongly, the_page_shows_it, requests_that_match_no_limit]
 
 if __name__ == "__main__":

@@ -262,6 +262,18 @@ async function aKeyIsExplainedWithoutItsRequests() {
 	}));
 }
 
+async function aLimitSaysHowServersAgreeOnIt() {
+	const policy = "limits:\n  - {name: leased, key: [user], limit: 100/s burst 1000, consistency: lease}\n" +
+		"  - {name: few, key: [user], limit: 5/min, consistency: lease}\n  - {name: usual, key: [user], limit: 100/s}\n";
+	// Redis is not reachable, which changes nothing about how limits are leased.
+	await withServer(policy, "store: redis://127.0.0.1:1\n", server => withPage(server, {}, async page => {
+		for (const [name, words] of [["leased", "leased, servers hold at most 50 units of a key"], ["few", "exact"], ["usual", "exact"]]) {
+			await row(page, name).getByRole("button").click();
+			await page.locator("#detail-text").getByText(new RegExp(`· key: user · ${words}$`)).waitFor();
+		}
+	}));
+}
+
 async function aChangedLimitSaysWhoChangedIt() {
 	await withServer(POLICY, "", server => withPage(server, {}, async page => {
 		await row(page, "per-client").getByRole("button").click();
@@ -745,6 +757,7 @@ const TESTS = [
 	["a second is drawn wherever it is", aSecondIsDrawnWhereverItIs],
 	["a refusal is explained, and counts down", aRefusalIsExplained],
 	["a key is explained without its requests", aKeyIsExplainedWithoutItsRequests],
+	["a limit says how servers agree on it", aLimitSaysHowServersAgreeOnIt],
 	["a changed limit says who changed it", aChangedLimitSaysWhoChangedIt],
 	["keys of inline limits are explained", keysOfRequestsLimitsAreExplained],
 	["requests are told as wholes", requestsAreToldAsWholes],

@@ -18,13 +18,18 @@ static void note(void *n_anew, const struct weir__policy_difference *difference)
 	*(unsigned *)n_anew += weir__policy_difference_is_anew(difference);
 }
 
+static uint32_t stranded(const struct weir_policy_plan *plan)
+{
+	return plan->consistency == WEIR_POLICY_LEASE ? plan->stranded : 0;
+}
+
 /* Frees both policies. Returns for how many limits the keys start over. */
 static unsigned compare(struct weir_policy *before, struct weir_policy *after)
 {
 	unsigned n_anew = 0;
 
 	found[0] = '\0';
-	CHECK(before && after && weir__policy_compare(before, after, note, &n_anew));
+	CHECK(before && after && weir__policy_compare(before, after, stranded, note, &n_anew));
 	weir_policy_free(before);
 	weir_policy_free(after);
 	return n_anew;
@@ -116,6 +121,54 @@ static void overrides_are_compared_by_name(void)
 		   "a|plan=gold: keys start over, because the algorithm changed: 5/min fixed_window, before 5/s\n");
 }
 
+/* clang-format off */
+static const struct {
+	const char *before, *after, *found;
+} leases[] = {
+	{ "limit: 5/s", "limit: 5/s, consistency: exact", "kept: 5/s" },
+	{ "limit: 5/s", "limit: 5/s, consistency: lease", "kept: 5/s; leased with up to 5% stranded, before exact" },
+	{ "limit: 5/s", "limit: 6/s, consistency: lease", "converted, keys keep their usage: 6/s, before 5/s; leased with up to 5% stranded, before exact" },
+	{ "limit: 5/s, consistency: lease", "limit: 5/s, consistency: {lease: {stranded: 5%}}", "kept: 5/s" },
+	{ "limit: 5/s, consistency: lease", "limit: 5/s, consistency: {lease: {stranded: 10%}}", "kept: 5/s; leased with up to 10% stranded, before 5%; units that servers hold are not spent any more, and count as used" },
+	{ "limit: 5/s, consistency: lease", "limit: 5/s", "kept: 5/s; exact, before leased with up to 5% stranded; units that servers hold are not spent any more, and count as used" },
+	{ "limit: 5/s, consistency: lease", "limit: 6/s, consistency: lease", "converted, keys keep their usage: 6/s, before 5/s; units that servers hold are not spent any more, and count as used" },
+	{ "limit: 5/s, consistency: lease", "limit: 6/s", "converted, keys keep their usage: 6/s, before 5/s; exact, before leased with up to 5% stranded; units that servers hold are not spent any more, and count as used" },
+	{ "limit: 5/s, consistency: lease", "limit: 5/s fixed_window", "keys start over, because the algorithm changed: 5/s fixed_window, before 5/s; exact, before leased with up to 5% stranded" },
+	{ "limit: 5/s, consistency: lease", "limit: 5/s fixed_window, consistency: lease", "keys start over, because the algorithm changed: 5/s fixed_window, before 5/s" },
+	{ "limit: 5/s, overrides: [{when: {p: x}, limit: 9/s}]", "limit: 5/s, overrides: [{when: {p: x}, limit: 9/s, consistency: lease}]", "kept: 5/s\na|p=x: kept: 9/s; leased with up to 5% stranded, before exact" },
+};
+/* clang-format on */
+
+static void a_change_of_consistency_is_told(void)
+{
+	for (size_t i = 0; i < sizeof(leases) / sizeof(leases[0]); i++) {
+		char text[2][256], expected[512];
+
+		(void)snprintf(text[0], sizeof(text[0]), "limits: [{name: a, %s}]\n", leases[i].before);
+		(void)snprintf(text[1], sizeof(text[1]), "limits: [{name: a, %s}]\n", leases[i].after);
+		(void)compare(policy_of(text[0]), policy_of(text[1]));
+		(void)snprintf(expected, sizeof(expected), "a: %s\n", leases[i].found);
+		CHECK_TEXT(found, expected);
+	}
+}
+
+/* The longest names and limits fit. */
+static void the_longest_difference_fits(void)
+{
+	struct weir__policy_difference difference = { .fate = WEIR__FATE_CONVERTED,
+						      .stranded_before = 50,
+						      .rows = UINT64_MAX };
+	char name[WEIR__PLAN_NAME_MAX + 1], line[WEIR__POLICY_DIFFERENCE_SIZE];
+
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	memset(difference.before, 'b', WEIR_LIMIT_TEXT_MAX - 1);
+	memset(difference.after, 'a', WEIR_LIMIT_TEXT_MAX - 1);
+	difference.name = name;
+	weir__policy_difference_write(&difference, line);
+	CHECK(strstr(line, "because the limit of the row changed") != NULL);
+}
+
 static void envoys_form_is_compared(void)
 {
 	CHECK_EQ(
@@ -192,4 +245,5 @@ static void rows_with_another_limit_are_counted(void)
 }
 
 TESTS(TEST(limits_are_converted_or_start_anew), TEST(limits_come_and_go), TEST(other_keys_start_anew),
-      TEST(overrides_are_compared_by_name), TEST(envoys_form_is_compared), TEST(rows_with_another_limit_are_counted))
+      TEST(overrides_are_compared_by_name), TEST(a_change_of_consistency_is_told), TEST(the_longest_difference_fits),
+      TEST(envoys_form_is_compared), TEST(rows_with_another_limit_are_counted))

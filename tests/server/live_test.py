@@ -362,6 +362,17 @@ def test_pointed_at_in_a_store():
         expect_pointed(ask)
 
 
+def test_consistency():
+    policy = ("limits:\n  - {name: leased, limit: 100/s burst 1000, consistency: lease}\n  - {name: few, limit: 5/min, consistency: lease}\n"
+              "  - {name: usual, limit: 100/s}\n")
+    with redis() as server, serving(policy, "--store", server.url) as (_, ask):
+        of = lambda live: {limit["name"]: (limit["consistency"], limit["lease_bound"]) for limit in live["limits"]}
+        assert of(ask.good("/v1/live")) == {"leased": ("lease", 50), "few": ("exact", 0), "usual": ("exact", 0), "(inline)": ("exact", 0)}
+        assert of(ask.good("/v1/live", limit="leased")) == {"leased": ("lease", 50)}
+    with serving(policy) as (_, ask):
+        assert set(of(ask.good("/v1/live")).values()) == {("exact", 0)}
+
+
 def test_views_of_a_store():
     with redis() as server, serving(POLICY, "--store", server.url, "--store_budget", "10s") as (_, ask):
         deadline = time.monotonic() + TIMEOUT_S

@@ -376,6 +376,50 @@ def with_a_store():
         ask.page()
 
 
+LEASED = """limits:
+  - {name: leased, key: [user], limit: 600/3000day fixed_window, consistency: {lease: {stranded: 20%}}}
+  - {name: bucket, key: [user], match: {path: /}, limit: 100/s burst 1000, consistency: lease}
+  - {name: few, key: [user], match: {path: /}, limit: 5/min, consistency: lease}
+  - {name: local, key: [user], match: {path: /}, limit: 600/3000day, store: table}
+"""
+
+
+def leases_are_counted():
+    """Each unit that was granted is spent, held, returned or expired."""
+    lease = lambda name, page, **labels: page.get("rate_limiter_lease_" + name, **labels)
+    with redis() as server, serving(LEASED, "--store", server.url, "--store_budget", "10s") as (one, ask, _):
+        with Client(one) as client:
+            until(lambda: client.info()["store_state"] == "up", "the store came up")
+            page = ask.page()
+            assert [lease("bound_units", page, limit=name) for name in ("leased", "bucket", "few", "local")] == [120, 50, None, None]
+            assert lease("held", page) == lease("units_total", page, event="granted") == lease("decisions_total", page, outcome="allowed") == 0
+            allowed = 0
+            while int(client.info()["lease_held"]) < 20:
+                assert client.ask("WEIR.TAKE", "k", "@leased")[0] == 1
+                allowed += 1
+            assert [client.ask("WEIR.TAKE", "k", "@leased")[0] for _ in range(5)] == [1] * 5
+            allowed += 5
+
+            def settled():
+                page = ask.page()
+                spent = lease("decisions_total", page, outcome="allowed")  # each request costs 1
+                gone = spent + sum(lease("units_total", page, event=event) for event in ("returned", "expired"))
+                assert 0 < spent <= allowed and lease("held", page) <= 120, page.text
+                return lease("held", page) == 0 and lease("units_total", page, event="granted") == gone > spent
+
+            until(settled, "what is not used is returned")
+            while client.ask("WEIR.TAKE", "k", "@leased", 7)[0] == 1:
+                allowed += 7
+            assert allowed <= 600
+            until(lambda: client.ask("WEIR.TAKE", "k", "@leased", 7)[0] == 0 and int(client.info()["lease_denied"]) > 0,
+                  "a denial is repeated without the store")
+            page = ask.page()
+            assert lease("decisions_total", page, outcome="denied") == int(client.info()["lease_denied"])
+            assert lease("dropped_total", page) == 0
+            client.ask("WEIR.CHANGE", "leased", "900/3000day fixed_window")
+            until(lambda: lease("bound_units", ask.page(), limit="leased") == 180, "the bound follows the limit")
+
+
 class Quiet:
     """A server with a single request. Its limits have a fill that disappears after a while; the other tests run
     meanwhile."""
@@ -411,6 +455,7 @@ TESTS = [
     ("names may be any bytes", names_may_be_any_bytes),
     ("formats are negotiated", formats_are_negotiated),
     ("with a store", with_a_store),
+    ("leases are counted", leases_are_counted),
 ]
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/notation.h"
+#include "engine/limit_row.h"
 #include "guard/guard.h"
 #include "observe/limit_stats.h"
 #include "server/http/http_call.h"
@@ -23,7 +24,7 @@ enum {
 static const enum weir__metric of_limits[] = {
 	WEIR__METRIC_REQUESTS, WEIR__METRIC_ALLOWED,       WEIR__METRIC_REJECTED, WEIR__METRIC_SHADOW_REJECTED,
 	WEIR__METRIC_DELAYED,  WEIR__METRIC_DELAY_SECONDS, WEIR__METRIC_FILL,     WEIR__METRIC_LEVEL,
-	WEIR__METRIC_CAPACITY, WEIR__METRIC_SHARED,        WEIR__METRIC_RATE,
+	WEIR__METRIC_CAPACITY, WEIR__METRIC_SHARED,        WEIR__METRIC_RATE,     WEIR__METRIC_LEASE_BOUND,
 };
 
 enum { OF_LIMITS = sizeof(of_limits) / sizeof(of_limits[0]) };
@@ -34,6 +35,7 @@ struct row {
 	bool is_shadow, is_delaying, is_leaky, is_shared, has_fill, has_plan;
 	struct weir_table_limit_stats stats;
 	uint64_t delayed, delay_ns, capacity;
+	uint64_t lease_bound; /* units; 0: the limit is exact */
 	struct weir__decimal fill, rate;
 };
 
@@ -70,6 +72,8 @@ static bool is_told(const struct row *row, enum weir__metric metric)
 		return row->has_fill && row->is_leaky;
 	case WEIR__METRIC_SHARED:
 		return row->is_shared;
+	case WEIR__METRIC_LEASE_BOUND:
+		return row->lease_bound > 0;
 	case WEIR__METRIC_CAPACITY:
 	case WEIR__METRIC_RATE:
 		return row->has_plan;
@@ -110,6 +114,8 @@ static struct weir__decimal value_of(const struct row *row, enum weir__metric me
 		return (struct weir__decimal){ row->capacity, 0 };
 	case WEIR__METRIC_RATE:
 		return row->rate;
+	case WEIR__METRIC_LEASE_BOUND:
+		return (struct weir__decimal){ row->lease_bound, 0 };
 	default:
 		return (struct weir__decimal){ row->stats.allowed + row->stats.denied, 0 };
 	}
@@ -188,6 +194,7 @@ static void look_at_level(const struct page *page, const struct weir__guard_row 
 static void collect(void *page_, const struct weir__guard_row *told)
 {
 	struct page *const page = page_;
+	struct weir__lease_terms terms;
 	struct weir_limit limit;
 	struct row row;
 
@@ -201,6 +208,8 @@ static void collect(void *page_, const struct weir__guard_row *told)
 			    .has_plan = true,
 			    .capacity = weir__limit_is_bucket(&limit) ? limit.burst : limit.count,
 			    .rate = weir__decimal_of_rate(limit.count, limit.period) };
+	if (weir__limit_row_is_leased(page->call->context, told, &terms))
+		row.lease_bound = terms.most;
 	weir_table_limit_stats(page->call->context->table, told->limit, &row.stats);
 	look(page, told->limit, &row);
 	if (!told->is_keyed)
