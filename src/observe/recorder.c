@@ -233,13 +233,40 @@ static void limit_frame(const struct recording *recording, const struct weir_tab
 	ret_limit->text = (struct weir__recording_text){ text, weir_limit_print(&now.limit, text) };
 }
 
-/* Writes what the limit is, unless the client knows. */
+static bool is_used(const struct weir__recording_decision *decision, uint32_t n, uint32_t id)
+{
+	bool is = false;
+
+	for (uint32_t i = 0; i < n; i++)
+		is = is || decision->claims[i].limit == id;
+	return is;
+}
+
+/* The limit's id, or one that it may take over from another limit. Never from one that the first n claims of the
+ * decision refer to: the client reads the frames of limits before the frame of the decision. */
+static uint32_t id_of(const struct recording *recording, uint64_t identity, uint32_t n)
+{
+	const uint32_t first = (uint32_t)((identity * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
+	uint32_t chosen = WEIR__RECORDING_LIMITS_MAX;
+
+	for (uint32_t i = 0; i <= n; i++) {
+		const uint32_t id = (first + i) % WEIR__RECORDING_LIMITS_MAX;
+
+		if (recording->limits[id].identity == identity)
+			return id;
+		if (chosen == WEIR__RECORDING_LIMITS_MAX && !is_used(&recording->frame.decision, n, id))
+			chosen = id;
+	}
+	return chosen;
+}
+
+/* Writes what the limit of the decision's claim n is, unless the client knows. */
 static bool know_limit(struct weir__recorder *recorder, const struct weir_table_limit *limit, uint64_t number,
-		       uint32_t *ret_id)
+		       uint32_t n, uint32_t *ret_id)
 {
 	struct recording *const recording = recorder->recording;
 	const uint64_t identity = identity_of(recording, limit);
-	const uint32_t id = (uint32_t)((identity * UINT64_C(0x9e3779b97f4a7c15)) >> 32) % WEIR__RECORDING_LIMITS_MAX;
+	const uint32_t id = id_of(recording, identity, n);
 	struct known_limit *const known = &recording->limits[id];
 	struct weir__recording_frame frame = { .type = WEIR__RECORDING_LIMIT };
 	char text[WEIR_LIMIT_TEXT_MAX];
@@ -475,7 +502,8 @@ static bool set_claims(struct weir__recorder *recorder, const struct weir__store
 			continue;
 		to = &decision->claims[decision->n++];
 
-		if (!know_limit(recorder, claim->limit, has_states ? recording->numbers[i] : number, &to->limit))
+		if (!know_limit(recorder, claim->limit, has_states ? recording->numbers[i] : number, decision->n - 1,
+				&to->limit))
 			return false;
 		decision->is_changing = decision->is_changing || (has_states && number != recording->numbers[i]);
 		to->cost = claim->cost;

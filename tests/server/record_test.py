@@ -315,6 +315,18 @@ def bounds_end_a_recording():
         assert not told["is_full"] and check(recording.path)["is_complete"]
 
 
+def limits_of_one_decision_have_ids_of_their_own():
+    """Of 16 limits, two have the same place among the ids in one decision of 34."""
+    with server_with(policy()) as (server, folder, _):
+        recording = Recording(server, folder)
+        with Client(server) as client:
+            for first in range(1, 300 * 16, 16):
+                client.ask("WEIR.ALL", *(word for n in range(first, first + 16) for word in ("user", f"{n}/s", 1)))
+        recording.end()
+        found = check(recording.path)
+        assert found["compared"] == 300 and found["differences"] == 0, found
+
+
 def one_recording_at_a_time():
     with server_with(policy()) as (server, folder, _):
         recording = Recording(server, folder)
@@ -354,7 +366,7 @@ def wrong_usage_is_explained():
 
 TESTS = (a_recording_replays_identically, another_policy_decides_a_recording, keys_are_kept_if_asked_for_and_queries_never,
          a_sample_has_all_decisions_of_its_keys, evictions_are_marked, a_gap_is_marked_and_the_replay_goes_on,
-         decisions_of_redis_and_of_the_fallback_are_marked, bounds_end_a_recording, one_recording_at_a_time,
-         wrong_usage_is_explained)
+         decisions_of_redis_and_of_the_fallback_are_marked, bounds_end_a_recording, limits_of_one_decision_have_ids_of_their_own,
+         one_recording_at_a_time, wrong_usage_is_explained)
 
 sys.exit(run([(test.__name__.replace("_", " "), test) for test in TESTS]))
