@@ -243,6 +243,8 @@ def a_limit_changes():
         for each in (one, other):
             each.ask("limit a 10/hour")
         assert one.take("a", "k", 4).remaining == 6
+        # Now it knows when its limit was set. Until the first reply, that is late by the duration of a call.
+        assert other.take("a", "k", how="peek").remaining == 6
         one.ask("change a 20/hour")
         changed = one.take("a", "k")
         assert (changed.limit, changed.remaining) == (20, 15), changed
