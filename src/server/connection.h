@@ -97,9 +97,9 @@ struct weir__worker {
 	weir_ns now;         /* when the loop last returned */
 	weir_ns shaken_ns;   /* time spent on TLS handshakes since then */
 	weir_ns alarm_at;
-	weir_ns tick_at;                     /* when the handlers with a tick run next */
-	uint32_t n_watches;                  /* gRPC: streams that watch the health */
-	bool was_ready;                      /* gRPC: the server had a policy, and its store, once */
+	weir_ns tick_at;    /* when the handlers with a tick run next; WEIR_NEVER: no connections need it */
+	uint32_t n_watches; /* gRPC: streams that watch the health */
+	bool was_ready;     /* gRPC: the server had a policy, and its store, once */
 	void *of_protocols[WEIR__PROTOCOLS]; /* state that each protocol handler keeps per worker */
 	char in[WEIR__IN_SIZE];
 	char out[WEIR__OUT_SIZE];
@@ -269,6 +269,9 @@ void weir__worker_touch(struct weir__worker *worker, struct weir__connection *co
 
 /* worker_timers.c: begins to measure how fast the client reads. */
 void weir__worker_pace(const struct weir__worker *worker, struct weir__connection *connection);
+
+/* worker_timers.c: calls the ticks of protocols each second, from a second on, as long as there are connections. */
+void weir__worker_begin_ticks(struct weir__worker *worker);
 
 /* worker_timers.c: does everything that is due by now, and sets the alarm for the next time. */
 void weir__worker_do_what_is_due(struct weir__worker *worker);

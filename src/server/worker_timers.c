@@ -111,24 +111,26 @@ static void end_stalled(struct weir__worker *worker)
 	worker->look_at = WEIR_NEVER;
 }
 
-/* Only handlers with a tick have connections that need one. */
+void weir__worker_begin_ticks(struct weir__worker *worker)
+{
+	worker->tick_at = weir__min(worker->tick_at, weir__add_saturating(worker->now, second_ns));
+}
+
+/* Goes on while a protocol with a tick has connections. */
 static void tick(struct weir__worker *worker)
 {
-	bool is_needed = false;
-
-	if (worker->tick_at > worker->now && worker->tick_at != WEIR_NEVER)
+	if (worker->tick_at > worker->now)
 		return;
+	worker->tick_at = WEIR_NEVER;
 	for (size_t protocol = 0; protocol < WEIR__PROTOCOLS; protocol++) {
 		struct weir__connection *const ring = &worker->connections[protocol];
 
-		if (weir__protocol_handlers[protocol]->tick == NULL)
+		if (weir__protocol_handlers[protocol]->tick == NULL || ring->next == ring)
 			continue;
-		is_needed |= ring->next != ring;
-		for (struct weir__connection *at = ring->next; at != ring && worker->tick_at != WEIR_NEVER;
-		     at = at->next)
+		for (struct weir__connection *at = ring->next; at != ring; at = at->next)
 			weir__protocol_handlers[protocol]->tick(worker, at);
+		weir__worker_begin_ticks(worker);
 	}
-	worker->tick_at = is_needed ? worker->now + second_ns : WEIR_NEVER;
 }
 
 /* An alarm that is set too early is left as it is: it does no harm. */

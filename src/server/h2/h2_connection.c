@@ -82,6 +82,7 @@ static bool begin(struct weir__worker *worker, struct weir__connection *connecti
 	of_connection->old_at = age > 0 ? weir__add_saturating(worker->now, age) : 0;
 	of_connection->session = weir__h2_new(&options, worker->now);
 	connection->of_protocol = of_connection;
+	weir__worker_begin_ticks(worker);
 	return of_connection->session != NULL;
 }
 
