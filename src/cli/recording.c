@@ -12,7 +12,7 @@
 
 enum { SAME = 0, DIFFERENT = 1, FAILED = 3 };
 
-/* What is printed for a number that is not 0. */
+/* Printed for a number other than 0. */
 static const struct row {
 	const char *name;
 	size_t offset;

@@ -125,7 +125,7 @@ static void put_span(const struct page *page, weir_ns span)
 	put_text(page, text);
 }
 
-/* part of whole, in the units of a plot; what is not 0 is visible. */
+/* part of whole, in the units of a plot. A number above 0 is always visible. */
 static uint64_t scaled(uint64_t part, uint64_t whole)
 {
 	const uint64_t units = whole == 0 ? 0 : (uint64_t)((unsigned __int128)part * PLOT / whole);

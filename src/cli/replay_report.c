@@ -6,7 +6,7 @@
 #include "cli/words.h"
 #include "policy/policy.h"
 
-/* 3.12 %, rounded to the nearest hundredth. What is not 0 is not shown as 0.00. */
+/* 3.12 %, rounded to the nearest hundredth. A number above 0 is never shown as 0.00. */
 static void print_share(FILE *out, uint64_t part, uint64_t whole)
 {
 	const uint64_t hundredths = whole == 0 ? 0 : (uint64_t)(((unsigned __int128)part * 10000 + whole / 2) / whole);

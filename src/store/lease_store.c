@@ -670,7 +670,7 @@ static bool take_each(struct lease *lease, struct weir__store_request *request)
 	return split ? submit_part(split) : complete_here(lease, request);
 }
 
-/* Several claims, all or nothing: what is held is taken out first, then the store behind decides the rest. */
+/* Several claims, all or nothing: takes out held units first, then the store behind decides the rest. */
 static bool take_together(struct lease *lease, struct weir__store_request *request)
 {
 	struct split *const split = new_split(lease, request->n);
@@ -719,7 +719,7 @@ static uint64_t held_of(struct lease *lease, const struct weir_claim *claim, con
 	return lot.is_denied || lot.size == 0 || *ret_end <= lease->at ? 0 : lot.units;
 }
 
-/* Adds what is held here to what the store says is left. A peek that held units cover is decided here. */
+/* Adds the held units to the units that the store says are left. Decides a peek here if held units cover it. */
 static bool look(struct lease *lease, struct weir__store_request *request)
 {
 	struct split *split;
