@@ -4,8 +4,8 @@
     summarize_tests.py NAME=DIR... [NAME=not-built...]
 
 Counts every subtest of a TAP test, and every test without subtests. A test that crashed, timed out or ended early counts as one
-failure if none of its subtests failed. A build that failed, or ran no test, counts as one failure. Prints the output of each test
-that failed. The last line is `N passed, N failed`. Exits 1 if any failed."""
+failure if none of its subtests failed. A build that failed, or did not run all tests that meson-logs/planned lists, counts as one
+failure. Prints the output of each test that failed. The last line is `N passed, N failed`. Exits 1 if any failed."""
 
 import json
 import sys
@@ -47,7 +47,12 @@ def count(directory):
         return 0, 1, 0, ["no test ran"]
     parts = subtests(junit)
     total, messages = [0, 0, 0], []
-    for line in log.read_text(encoding="utf-8").splitlines():
+    runs = log.read_text(encoding="utf-8").splitlines()
+    planned = len((logs / "planned").read_text(encoding="utf-8").splitlines())
+    if len(runs) != planned:
+        total[1] += 1
+        messages.append(f"meson ended early: {len(runs)} of {planned} tests ran")
+    for line in runs:
         run = json.loads(line)
         name, result = run["name"], run["result"]
         bad = result not in GOOD and result != "SKIP"

@@ -3,19 +3,14 @@
 #define WEIR_TESTS_TEST_FOLDER_H
 
 #include <err.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* Leaves room for the path of a socket, which has at most 107 bytes. */
 #define TEST_FOLDER_SIZE 64
 
-enum { TEST_FOLDER_RETRIES = 60 };
-
-/* Makes an empty directory and writes its path into FOLDER. Ends the test program if that fails. The disk of a virtual machine
- * can report ENOSPC for a moment although it has space, so that error is retried for a minute. */
+/* Makes an empty directory and writes its path into FOLDER. Ends the test program if that fails. */
 static inline void test_folder_new(char folder[static TEST_FOLDER_SIZE], const char *name)
 {
 	const char *const parent = getenv("TMPDIR");
@@ -24,12 +19,8 @@ static inline void test_folder_new(char folder[static TEST_FOLDER_SIZE], const c
 	if (length < 0 || length >= TEST_FOLDER_SIZE)
 		errx(1, "TMPDIR is too long: '%s'; a test's directory has at most %d bytes", parent,
 		     TEST_FOLDER_SIZE - 1);
-	for (int retry = 0; mkdtemp(folder) == NULL; retry++) {
-		if (errno != ENOSPC || retry == TEST_FOLDER_RETRIES)
-			err(1, "%s", folder);
-		memset(folder + length - 6, 'X', 6);
-		sleep(1);
-	}
+	if (mkdtemp(folder) == NULL)
+		err(1, "%s", folder);
 }
 
 #endif

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* The prefix of file names, because other programs use the directory, too. */
@@ -57,17 +58,34 @@ int weir__memory_map(int file, size_t size, void **ret_memory)
 	return 0;
 }
 
+/* Whether the file system has room for a new file. An allocation that fails in the middle would first fill the file system,
+ * or the memory of the machine, and other programs would fail. */
+static int check_room(int file, size_t size)
+{
+	struct statvfs status;
+
+	if (fstatvfs(file, &status) != 0)
+		return errno;
+	if (status.f_blocks == 0) /* a file system without a limit */
+		return 0;
+	return size / status.f_frsize + (size % status.f_frsize != 0) > status.f_bavail ? ENOSPC : 0;
+}
+
 /* In pieces, because some kernels undo the entire allocation at any signal. */
 int weir__memory_set_aside(int file, size_t size)
 {
+	const int error = check_room(file, size);
+
+	if (error != 0)
+		return error;
 	for (size_t done = 0; done < size;) {
 		const size_t piece = size - done < PIECE ? size - done : PIECE;
-		const int error = posix_fallocate(file, (off_t)done, (off_t)piece);
+		const int failed = posix_fallocate(file, (off_t)done, (off_t)piece);
 
-		if (error == 0)
+		if (failed == 0)
 			done += piece;
-		else if (error != EINTR)
-			return error;
+		else if (failed != EINTR)
+			return failed;
 	}
 	return 0;
 }

@@ -29,7 +29,7 @@ int weir__memory_attach(const char *name, uint32_t mode, void **ret_memory, size
 int weir__memory_open(const char *path, uint32_t mode, int *ret_file, size_t *ret_size);
 int weir__memory_map(int file, size_t size, void **ret_memory);
 
-/* Reserves space on the disk for all of a file. */
+/* Reserves space on the disk for all of a new file. ENOSPC: the file system has no room for it. Nothing is reserved then. */
 int weir__memory_set_aside(int file, size_t size);
 
 int weir__memory_unlink(const char *name);

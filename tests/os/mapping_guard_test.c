@@ -24,19 +24,6 @@ struct mapping {
 	struct weir__mapping_guard *guard;
 };
 
-/* Gives the file its blocks: a write to a page without one raises SIGBUS if the disk is full. The disk of a virtual machine
- * can report ENOSPC for a moment although it has space, so that error is retried for a minute. */
-static void reserve(int file)
-{
-	int error = posix_fallocate(file, 0, (off_t)size);
-
-	for (int retry = 0; error == ENOSPC && retry < TEST_FOLDER_RETRIES; retry++) {
-		sleep(1);
-		error = posix_fallocate(file, 0, (off_t)size);
-	}
-	CHECK_EQ(error, 0);
-}
-
 /* A file whose pages begin with their number, from 1 on. */
 static struct mapping map_file(void)
 {
@@ -44,7 +31,7 @@ static struct mapping map_file(void)
 	struct mapping mapping = { NULL, NULL };
 	void *memory;
 
-	reserve(file);
+	CHECK_EQ(posix_fallocate(file, 0, (off_t)size), 0);
 	CHECK_EQ(weir__memory_map(file, size, &memory), 0);
 	close(file);
 	mapping.at = memory;

@@ -1,11 +1,22 @@
 /* memory_test.c: names, sizes and owners of shared memory. */
-#include "os/memory.h"
-
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "check.h"
+
+static int allocations;
+
+static int posix_fallocate_counted(int file, off_t at, off_t size)
+{
+	allocations++;
+	return posix_fallocate(file, at, size);
+}
+
+#define posix_fallocate posix_fallocate_counted
+#include "os/memory.c"
+#undef posix_fallocate
 
 enum { SIZE = 1 << 16 };
 
@@ -75,10 +86,30 @@ static void each_name_is_visited_in_order(void)
 	CHECK_EQ(visited.n, 0);
 }
 
+/* It would fill the disk, or use up the memory, of everyone for a moment. */
+static void what_has_no_room_is_not_begun(void)
+{
+	static const char *const folders[] = { "/dev/shm", "/tmp", "." };
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		const int file = open(folders[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+		if (file < 0 && errno == EOPNOTSUPP)
+			continue;
+		allocations = 0;
+		CHECK_EQ(weir__memory_set_aside(file, (size_t)1 << 62), ENOSPC);
+		CHECK_EQ(allocations, 0);
+		CHECK_EQ(weir__memory_set_aside(file, SIZE), 0);
+		CHECK_EQ(allocations, 1);
+		close(file);
+	}
+}
+
 int main(void)
 {
 	static const struct check_test tests[] = { TEST(status_is_that_of_the_file),
-						   TEST(each_name_is_visited_in_order) };
+						   TEST(each_name_is_visited_in_order),
+						   TEST(what_has_no_room_is_not_begun) };
 
 	for (size_t i = 0; i < NAMES; i++)
 		(void)snprintf(names[i], sizeof(names[i]), "memory-test-%d-%s", (int)getpid(), endings[i]);
