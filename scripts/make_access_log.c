@@ -5,7 +5,8 @@
  * number of lines: a minute is made, sorted and written before the next one.
  *
  * Who sends:
- *   visitors   a heavy tail of clients (Zipf with exponent 1), in visits of 1 to 12 requests, more at noon than at night
+ *   visitors   a heavy tail of clients (Zipf with exponent 1), in visits of 1 to 12 requests, more at noon than at night;
+ *              or, for a log with more different clients, a share of the visits by clients that are all equally likely
  *   API users  five programs that send 30 to 180 requests within a few seconds, then pause
  *   crawler    one address at a steady pace, day and night
  *   attackers  some addresses that try passwords for ten minutes, at 14:00 of the middle day */
@@ -28,18 +29,20 @@
 enum { MINUTES_A_DAY = 1440, CLIENTS_MAX = 1 << 24, DAYS_MAX = 27, ATTACK_MINUTES = 10, ATTACK_HOUR = 14 };
 enum { PERCENT_API = 15, PERCENT_CRAWLER = 5, PERCENT_ATTACK = 10 };
 
-static const char usage[] = "usage: make_access_log [--lines N] [--days N] [--clients N] [--seed N] [--format FORMAT]\n"
-			    "\n"
-			    "Prints an access log that looks real. The same options give the same bytes.\n"
-			    "\n"
-			    "  --lines N    lines, 1000 to 10^9. Default: 100000\n"
-			    "  --days N     days from 2026-03-02, 1 to 27. Default: 2\n"
-			    "  --clients N  visitors, 2 to 2^24. Default: a tenth of the lines\n"
-			    "  --seed N     another log with the same properties. Default: 1\n"
-			    "  --format combined  the log format `combined` of nginx and Apache\n"
-			    "           timed     the same, then $request_time. Default\n"
-			    "           plan      the same, then \"$http_x_plan\": free or gold\n"
-			    "           json      a JSON object a line, with names as in nginx, and milliseconds\n";
+static const char usage[] =
+	"usage: make_access_log [--lines N] [--days N] [--clients N] [--even PERCENT] [--seed N] [--format FORMAT]\n"
+	"\n"
+	"Prints an access log that looks real. The same options give the same bytes.\n"
+	"\n"
+	"  --lines N    lines, 1000 to 10^9. Default: 100000\n"
+	"  --days N     days from 2026-03-02, 1 to 27. Default: 2\n"
+	"  --clients N  visitors, 2 to 2^24. Default: a tenth of the lines\n"
+	"  --even PERCENT  of the visits: by visitors that are all equally likely. Default: 0\n"
+	"  --seed N     another log with the same properties. Default: 1\n"
+	"  --format combined  the log format `combined` of nginx and Apache\n"
+	"           timed     the same, then $request_time. Default\n"
+	"           plan      the same, then \"$http_x_plan\": free or gold\n"
+	"           json      a JSON object a line, with names as in nginx, and milliseconds\n";
 
 /* --- random numbers ---------------------------------------------------------------------------------------------- */
 
@@ -137,7 +140,7 @@ static const uint8_t rhythm[24] = { 22, 16, 12, 10, 10, 14, 24, 40,  58, 72, 82,
 				    96, 92, 86, 84, 86, 90, 98, 100, 94, 76, 52, 34 };
 
 struct log_options {
-	uint64_t lines, days, clients, seed;
+	uint64_t lines, days, clients, even, seed;
 	const char *format;
 };
 
@@ -175,7 +178,8 @@ static void add_request(struct request request, uint64_t arrived)
 static uint64_t add_visit(const struct log_options *options, uint64_t minute, uint64_t most)
 {
 	const uint64_t length = 1 + below(1 + below(12)), n = length < most ? length : most;
-	const uint32_t client = zipf((uint32_t)options->clients);
+	const bool is_even = options->even > 0 && below(100) < options->even;
+	const uint32_t client = is_even ? 1 + below((uint32_t)options->clients) : zipf((uint32_t)options->clients);
 	uint64_t at = minute * MINUTE + next_random() % MINUTE;
 
 	for (uint64_t i = 0; i < n; i++) {
@@ -490,6 +494,8 @@ static bool read_option(const char *name, const char *value, struct log_options 
 		return read_number(name, value, 1, DAYS_MAX, &options->days);
 	if (strcmp(name, "--clients") == 0)
 		return read_number(name, value, 2, CLIENTS_MAX, &options->clients);
+	if (strcmp(name, "--even") == 0)
+		return read_number(name, value, 0, 100, &options->even);
 	if (strcmp(name, "--seed") == 0)
 		return read_number(name, value, 0, UINT64_MAX, &options->seed);
 	if (strcmp(name, "--format") == 0)

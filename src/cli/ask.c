@@ -93,13 +93,7 @@ static int help(const struct question *question)
 	printf("usage: weir %s%s%s", question->name, *operands ? " " : "", operands);
 	if (question->repeats)
 		printf(" [%s ...]", operands);
-	printf(" [OPTION...]\n\n%s.\n\n"
-	       "  --at WHERE            HOST:PORT, tls://HOST:PORT, or the path of a socket (with a slash).\n"
-	       "                        Default: WEIR_AT from the environment, or else " WEIR__LINK_HERE "\n"
-	       "  --user USER           the user to authenticate as, if the server has users. Default: default\n"
-	       "  --password-file FILE  a file with the password as its first line. Without it the password\n"
-	       "                        is WEIR_PASSWORD from the environment, if set\n" WEIR__STREAM_HELP,
-	       question->does);
+	printf(" [OPTION...]\n\n%s.\n\n" WEIR__LINK_AT_HELP WEIR__LINK_USER_HELP, question->does);
 	if (question->has_here)
 		printf("  --here                change only this server, not all servers of its store\n");
 	if (question->can_wait)
@@ -137,9 +131,10 @@ static int read_wait(struct arguments *arguments)
 	return GO_ON;
 }
 
-/* Where the value of an option goes. NULL: unknown option, which is compared with the known ones, or an option without
- * a value. */
-static const char **place_of(struct arguments *arguments, const char *option, struct weir__nearest *nearest)
+/* Where the value of an option goes, and the value if it is OPTION=VALUE. NULL: unknown option, which is compared with
+ * the known ones, or an option without a value. */
+static const char **place_of(struct arguments *arguments, const char *option, struct weir__nearest *nearest,
+			     const char **ret_value)
 {
 	const struct {
 		const char *name;
@@ -156,7 +151,7 @@ static const char **place_of(struct arguments *arguments, const char *option, st
 	};
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-		if (options[i].place && strcmp(option, options[i].name) == 0)
+		if (options[i].place && weir__command_is_option(option, options[i].name, ret_value))
 			return options[i].place;
 		if (options[i].place)
 			weir__nearest_offer(nearest, options[i].name);
@@ -184,8 +179,9 @@ static int refuse_option(const struct question *question, const struct weir__nea
 static int read_option(int argc, char **argv, int *i, struct arguments *arguments)
 {
 	const char *const option = argv[*i];
-	struct weir__nearest nearest = weir__nearest_of(option, strlen(option));
-	const char **const place = place_of(arguments, option, &nearest);
+	struct weir__nearest nearest = weir__command_option_name(option);
+	const char *value = NULL;
+	const char **const place = place_of(arguments, option, &nearest, &value);
 
 	if (weir__command_is_help(option))
 		return help(arguments->question);
@@ -199,12 +195,12 @@ static int read_option(int argc, char **argv, int *i, struct arguments *argument
 	}
 	if (place == NULL)
 		return refuse_option(arguments->question, &nearest);
-	if (*i + 1 == argc) {
+	if (value == NULL && *i + 1 == argc) {
 		fprintf(stderr, "weir %s: %s needs a value; see weir %s --help\n", arguments->question->name, option,
 			arguments->question->name);
 		return CALLED_WRONGLY;
 	}
-	*place = argv[++*i];
+	*place = value ? value : argv[++*i];
 	return place == &arguments->wait ? read_wait(arguments) : GO_ON;
 }
 

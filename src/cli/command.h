@@ -37,8 +37,14 @@ void weir__command_refuse(const struct weir__command *commands, size_t n, const 
 /* Whether the word is --help or -h. */
 bool weir__command_is_help(const char *word);
 
+/* Whether the word is this option, alone or as OPTION=VALUE. *ret_value is what follows the =, or NULL. */
+bool weir__command_is_option(const char *word, const char *option, const char **ret_value);
+
+/* The name of an option: the word up to a =, for the function below. */
+struct weir__nearest weir__command_option_name(const char *word);
+
 /* Prints to standard error that `whose` has no such option, suggests the nearest one that was offered, and ends with
- * `more`. */
+ * `more`. If the nearest one has exactly this name, it takes no value. */
 void weir__command_refuse_option(const struct weir__nearest *nearest, const char *whose, const char *more);
 
 #endif

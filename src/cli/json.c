@@ -53,6 +53,7 @@ void weir__json_number(struct weir__json *json, const char *name, uint64_t numbe
 static bool write_string(FILE *out, const unsigned char *at, size_t n)
 {
 	bool is_utf8 = true;
+	uint16_t units[2];
 
 	putc('"', out);
 	while (n > 0) {
@@ -61,8 +62,11 @@ static bool write_string(FILE *out, const unsigned char *at, size_t n)
 		if (!first.is_character) {
 			is_utf8 = false;
 			fputs("\\ufffd", out);
-		} else if (weir__utf8_is_control(first.character)) {
-			fprintf(out, "\\u%04x", (unsigned)first.character);
+		} else if (weir__utf8_is_hidden(first.character)) {
+			const unsigned n_units = weir__utf8_units(first.character, units);
+
+			for (unsigned i = 0; i < n_units; i++)
+				fprintf(out, "\\u%04x", units[i]);
 		} else {
 			if (*at == '"' || *at == '\\')
 				putc('\\', out);

@@ -30,6 +30,17 @@ enum weir__link_result {
 #define WEIR__LINK_HERE "127.0.0.1:6380"
 const char *weir__link_default(void);
 
+/* Of the options in every help: where the server is, */
+#define WEIR__LINK_AT_HELP                                                                                             \
+	"  --at WHERE            HOST:PORT, tls://HOST:PORT, or the path of a socket (with a slash).\n"                \
+	"                        Default: WEIR_AT from the environment, or else " WEIR__LINK_HERE "\n"
+
+/* and who asks. */
+#define WEIR__LINK_USER_HELP                                                                                           \
+	"  --user USER           the user to authenticate as, if the server has users. Default: default\n"             \
+	"  --password-file FILE  a file with the password as its first line. Without it the password\n"                \
+	"                        is WEIR_PASSWORD from the environment, if set\n" WEIR__STREAM_HELP
+
 /* Connects, and authenticates if `password` is not NULL. `user` may be NULL for the default user. `files` are for an
  * address with TLS. Each wait on the
  * connection lasts at most timeout_ms, now and in later requests. On success, close with weir__link_close. */

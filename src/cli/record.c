@@ -46,7 +46,7 @@ struct arguments {
 
 /* A recording that is being written. */
 struct recording {
-	const struct arguments *arguments;
+	struct arguments arguments;
 	int file;
 	uint64_t written, decisions, lost;
 	bool is_full; /* most_bytes are written */
@@ -76,13 +76,8 @@ static int help(void)
 	     "  --sample N            records one in N keys, each with all its decisions. Default: 1, all keys\n"
 	     "  --keys hashed|plain   hashed: keys and attributes are replaced by a hash, except method and path.\n"
 	     "                        plain: they are recorded as they are. Default: hashed\n"
-	     "  --keep ATTRIBUTE      does not hash this attribute, for example plan. May be repeated, up to 8 times\n"
-	     "  --at WHERE            HOST:PORT, tls://HOST:PORT, or the path of a socket (with a slash).\n"
-	     "                        Default: WEIR_AT from the environment, or else " WEIR__LINK_HERE "\n"
-	     "  --user USER           the user to authenticate as, if the server has users. Default: default\n"
-	     "  --password-file FILE  a file with the password as its first line. Without it the password\n"
-	     "                        is WEIR_PASSWORD from the environment, if set\n" WEIR__STREAM_HELP
-	     "  --json                output for programs\n"
+	     "  --keep ATTRIBUTE      does not hash this attribute, for example plan. May be repeated, up to 8 times\n" WEIR__LINK_AT_HELP
+		     WEIR__LINK_USER_HELP "  --json                output for programs\n"
 	     "  --help                show this\n\n"
 	     "Exit status: 0 recorded, or all decisions are the same; 1 some differ; 2 wrong usage; 3 the server or\n"
 	     "the file failed. What was recorded until then is in the file and can be replayed.");
@@ -158,7 +153,8 @@ static int read_option(int argc, char **argv, int *i, struct arguments *argument
 {
 	static const char *const names[] = { "--at",   "--cacert",    "--cert",          "--for",    "--keep", "--key",
 					     "--keys", "--max-bytes", "--password-file", "--sample", "--user" };
-	struct weir__nearest nearest = weir__nearest_of(argv[*i], strlen(argv[*i]));
+	struct weir__nearest nearest = weir__command_option_name(argv[*i]);
+	const char *value;
 
 	if (weir__command_is_help(argv[*i])) {
 		(void)help();
@@ -173,16 +169,15 @@ static int read_option(int argc, char **argv, int *i, struct arguments *argument
 		return GO_ON;
 	}
 	for (size_t name = 0; name < sizeof(names) / sizeof(names[0]); name++) {
-		if (strcmp(argv[*i], names[name]) != 0) {
+		if (!weir__command_is_option(argv[*i], names[name], &value)) {
 			weir__nearest_offer(&nearest, names[name]);
 			continue;
 		}
-		if (*i + 1 == argc) {
-			fprintf(stderr, "weir record: %s needs a value; see weir record --help\n", argv[*i]);
+		if (value == NULL && *i + 1 == argc) {
+			fprintf(stderr, "weir record: %s needs a value; see weir record --help\n", names[name]);
 			return CALLED_WRONGLY;
 		}
-		++*i;
-		return read_value(arguments, names[name], argv[*i]);
+		return read_value(arguments, names[name], value ? value : argv[++*i]);
 	}
 	weir__nearest_offer(&nearest, "--check");
 	weir__nearest_offer(&nearest, "--json");
@@ -273,7 +268,7 @@ static int start(struct weir__link *link, const struct arguments *arguments, cha
 /* A recording never replaces a file: it would be lost if the server refuses. */
 static int open_file(struct recording *recording)
 {
-	const char *const path = recording->arguments->path;
+	const char *const path = recording->arguments.path;
 	char why[512];
 
 	recording->file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, OWNER_ONLY);
@@ -295,7 +290,7 @@ static int write_bytes(struct recording *recording, const void *bytes, size_t n)
 			continue;
 		if (wrote <= 0) {
 			(void)snprintf(why, sizeof(why), "%.300s: %s; the file is readable up to here",
-				       recording->arguments->path, strerror(wrote < 0 ? errno : EIO));
+				       recording->arguments.path, strerror(wrote < 0 ? errno : EIO));
 			return fail(why);
 		}
 		done += (size_t)wrote;
@@ -318,7 +313,7 @@ static void count(struct recording *recording, const struct weir__recording_fram
 static int write_frames(struct recording *recording)
 {
 	static struct weir__recording_frame frame; /* large */
-	const uint64_t most = recording->arguments->most_bytes;
+	const uint64_t most = recording->arguments.most_bytes;
 	size_t at = 0, end = 0;
 	const char *fault;
 	int code = GO_ON;
@@ -378,7 +373,7 @@ static int read_piece(struct weir__link *link, struct recording *recording, cons
 
 static int follow(struct weir__link *link, struct recording *recording, const char *number)
 {
-	const uint64_t until = weir__monotonic_ms() + recording->arguments->most_ms;
+	const uint64_t until = weir__monotonic_ms() + recording->arguments.most_ms;
 	const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000L };
 	bool is_over = false, is_empty = false, is_stopped = false;
 	int code = GO_ON;
@@ -400,11 +395,11 @@ static void report(const struct recording *recording, uint64_t ms)
 {
 	char size[WEIR__WORDS_SIZE], span[WEIR__WORDS_SIZE];
 
-	if (recording->arguments->is_json) {
+	if (recording->arguments.is_json) {
 		struct weir__json json = { .out = stdout };
 
 		weir__json_open(&json, NULL, '{');
-		weir__json_text(&json, "file", recording->arguments->path);
+		weir__json_text(&json, "file", recording->arguments.path);
 		weir__json_number(&json, "decisions", recording->decisions);
 		weir__json_number(&json, "missing", recording->lost);
 		weir__json_number(&json, "bytes", recording->written);
@@ -416,7 +411,7 @@ static void report(const struct recording *recording, uint64_t ms)
 	weir__words_span(ms * 1000000, span);
 	fputs("recorded ", stdout);
 	printf("%" PRIu64 " decisions in %s: ", recording->decisions, span);
-	weir__words_safe(stdout, recording->arguments->path);
+	weir__words_safe(stdout, recording->arguments.path);
 	printf(", %s%s\n", size, recording->is_full ? ", the most allowed by --max-bytes" : "");
 	if (recording->lost > 0)
 		printf("%" PRIu64 " decisions are missing, because the server made them faster than they were read; "
@@ -431,7 +426,7 @@ static int record(const struct arguments *arguments, struct weir__link *link)
 	char number[24];
 	int code;
 
-	recording.arguments = arguments;
+	recording.arguments = *arguments;
 	code = open_file(&recording);
 	if (code != GO_ON)
 		return code;

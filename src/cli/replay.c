@@ -2,20 +2,19 @@
 #include "cli/replay.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/log_options.h"
+#include "cli/output.h"
 #include "cli/words.h"
 #include "core/decimal.h"
 #include "core/duration.h"
 #include "os/monotonic.h"
 #include "policy/policy.h"
-#include "replay/log_time.h"
 #include "server/policy_loader.h"
 
 enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2, CONDITION_HOLDS = 4 };
@@ -32,11 +31,12 @@ static const char replay_help[] =
 	"\n"
 	"  --policy PATH   the policy: a file, or a directory of *.yaml files\n"
 	"  --compare OLD   also by this policy, and show what changes\n"
-	"  --format F      combined, apache, vhost_combined, common, caddy, traefik, envoy, json, csv, or a\n"
-	"                  log_format of nginx or a LogFormat of Apache. Detected from the first lines by default\n"
+	"  --format F      combined, combined_timed, apache, vhost_combined, common, caddy, traefik, envoy, json,\n"
+	"                  csv, or a log_format of nginx or a LogFormat of Apache. Detected from the first lines by\n"
+	"                  default\n"
 	"  --map TO=FROM   use the field FROM of the log as the attribute TO, or as time, start, duration_s,\n"
 	"                  duration_ms, duration_us, duration_ns, request, status, bytes or cost\n"
-	"  --tz OFFSET     of times without an offset, such as +02:00 (UTC)\n"
+	"  --tz ZONE       of times without an offset: +02:00, Europe/Berlin (UTC)\n"
 	"  --reorder T     sort lines by arrival within this time, at most 1hour (10s)\n"
 	"  --client NAME   the attribute that tells clients apart (ip)\n"
 	"  --keys N        keys in use at once, for the memory of the table (4000000)\n"
@@ -100,6 +100,13 @@ static int read_names(struct replay_options *options, const char *value)
 		       complain("--html-names", value, "use hashed or plain");
 }
 
+static int read_zone(struct replay_options *options, const char *value)
+{
+	const char *const why = weir__log_options_zone(&options->log, &options->zone, value);
+
+	return why ? complain("--tz", value, why) : DONE;
+}
+
 static int read_value(struct replay_options *options, const char *option, const char *value)
 {
 	const size_t n = strlen(value);
@@ -122,8 +129,8 @@ static int read_value(struct replay_options *options, const char *option, const 
 		return read_map(options, value);
 	else if (strcmp(option, "--fail-if") == 0)
 		return read_condition(options, value);
-	else if (strcmp(option, "--tz") == 0 && !weir__log_zone_read(value, n, &options->log.zone_s))
-		return complain("--tz", value, "use an offset from UTC, as in +02:00 or -0530");
+	else if (strcmp(option, "--tz") == 0)
+		return read_zone(options, value);
 	else if (strcmp(option, "--reorder") == 0 &&
 		 !weir__duration_read(value, n, WEIR__LOG_REORDER_MAX_S * SECOND, &options->log.reorder))
 		return complain("--reorder", value, "use a duration of at most 1hour, as in 10s");
@@ -140,17 +147,18 @@ static const char *const with_value[] = { "--policy",  "--compare", "--format", 
 					  "--csv",     "--html",    "--html-names" };
 static const char *const without_value[] = { "--json", "--all", "--quiet", "--help" };
 
-static bool is_among(const char *const *words, size_t n, const char *word)
+/* The option with a value that the word is, alone or as --option=value; NULL: none. */
+static const char *find_with_value(const char *word, const char **ret_value)
 {
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(words[i], word) == 0)
-			return true;
-	return false;
+	for (size_t i = 0; i < sizeof(with_value) / sizeof(with_value[0]); i++)
+		if (weir__command_is_option(word, with_value[i], ret_value))
+			return with_value[i];
+	return NULL;
 }
 
 static int refuse_option(const char *word)
 {
-	struct weir__nearest nearest = weir__nearest_of(word, strlen(word));
+	struct weir__nearest nearest = weir__command_option_name(word);
 
 	for (size_t i = 0; i < sizeof(with_value) / sizeof(with_value[0]); i++)
 		weir__nearest_offer(&nearest, with_value[i]);
@@ -159,6 +167,33 @@ static int refuse_option(const char *word)
 	weir__command_refuse_option(&nearest, "weir replay",
 				    "weir replay --help lists all; write ./ before a path that begins with a dash");
 	return CALLED_WRONGLY;
+}
+
+/* A file that is read would be empty before it is read. */
+static int check_output(const struct replay_options *options, const char *option, const char *path)
+{
+	const char *const policies[] = { options->policy_path, options->old_path };
+
+	if (path == NULL || (strcmp(option, "--csv") == 0 && strcmp(path, "-") == 0))
+		return DONE;
+	if (strcmp(path, "-") == 0)
+		return complain(option, path, "use the path of a file");
+	if (weir__output_is_input(path, options->log.paths, options->log.n_paths) ||
+	    weir__output_is_input(path, policies, 2))
+		return complain(option, path, "it is also read; use another file");
+	return DONE;
+}
+
+static int check_outputs(const struct replay_options *options)
+{
+	int code = check_output(options, "--csv", options->csv_path);
+
+	if (code == DONE)
+		code = check_output(options, "--html", options->html_path);
+	if (code == DONE && options->csv_path && options->html_path &&
+	    weir__output_is_same(options->csv_path, options->html_path))
+		code = complain("--html", options->html_path, "it is also the file of --csv; use a different file");
+	return code;
 }
 
 static int check_together(const struct replay_options *options)
@@ -182,7 +217,9 @@ static int check_together(const struct replay_options *options)
 				weir__fail_metric_name(options->fail_if.of[i].metric));
 			return CALLED_WRONGLY;
 		}
-	return DONE;
+	if (!weir__log_options_check_paths("weir replay", options->log.paths, options->log.n_paths))
+		return CALLED_WRONGLY;
+	return check_outputs(options);
 }
 
 /* Moves the paths of logs to the front of argv. */
@@ -195,17 +232,19 @@ static int read_options(struct replay_options *options, int argc, char **argv)
 	options->log.reorder = 10 * SECOND;
 	options->log.maps = options->maps;
 	for (int i = 1; i < argc; i++) {
-		if (is_among(with_value, sizeof(with_value) / sizeof(with_value[0]), argv[i])) {
+		const char *value = NULL;
+		const char *const option = find_with_value(argv[i], &value);
+
+		if (option) {
 			int code;
 
-			if (i + 1 == argc) {
-				fprintf(stderr, "weir replay: %s needs a value\n", argv[i]);
+			if (value == NULL && i + 1 == argc) {
+				fprintf(stderr, "weir replay: %s needs a value\n", option);
 				return CALLED_WRONGLY;
 			}
-			code = read_value(options, argv[i], argv[i + 1]);
+			code = read_value(options, option, value ? value : argv[++i]);
 			if (code != DONE)
 				return code;
-			i++;
 		} else if (strcmp(argv[i], "--json") == 0) {
 			options->is_json = true;
 		} else if (strcmp(argv[i], "--all") == 0) {
@@ -270,6 +309,8 @@ static void choose_names(struct replay_run *run)
 		for (size_t j = 0; j < n; j++)
 			(void)name(run, names[j]);
 	}
+	run->n_of_policies = run->n_names;
+	run->unseen = (uint32_t)((UINT64_C(1) << run->n_names) - 1);
 	run->client = name(run, run->options.client);
 	run->method = run->options.csv_path ? name(run, weir__slice_of("method")) : WEIR__REPLAY_NO_NAME;
 	run->path = run->options.csv_path ? name(run, weir__slice_of("path")) : WEIR__REPLAY_NO_NAME;
@@ -304,28 +345,13 @@ static int check_limits(const struct replay_run *run)
 	return DONE;
 }
 
-/* Rows and pages have addresses of clients, so only the owner may read the file. */
-static FILE *open_own(const char *path)
-{
-	const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, S_IRUSR | S_IWUSR);
-
-	if (file < 0)
-		return NULL;
-	(void)fchmod(file, S_IRUSR | S_IWUSR); /* it may have been there before */
-	return fdopen(file, "w");
-}
-
 static bool open_csv(struct replay_run *run)
 {
 	const char *const path = run->options.csv_path;
 
 	if (path == NULL)
 		return true;
-	if (strcmp(path, "-") == 0) {
-		run->csv = stdout;
-	} else {
-		run->csv = open_own(path);
-	}
+	run->csv = strcmp(path, "-") == 0 ? stdout : weir__output_open_private(path);
 	if (run->csv == NULL) {
 		fprintf(stderr, "weir replay: --csv %s: %s\n", path, strerror(errno));
 		return false;
@@ -407,6 +433,15 @@ static void show_progress(struct replay_run *run, weir_ns began)
 	run->is_shown = true;
 }
 
+/* Looks only at attributes that no request had so far: mostly none. */
+static void see_attributes(struct replay_run *run, const struct weir__log_record *const *records, size_t n)
+{
+	for (size_t i = 0; i < run->n_of_policies && run->unseen; i++)
+		for (size_t j = 0; j < n && run->unseen & UINT32_C(1) << i; j++)
+			if (records[j]->values[i].at)
+				run->unseen &= ~(UINT32_C(1) << i);
+}
+
 static bool replay_all(struct replay_run *run)
 {
 	enum { SHOW_EACH = 512 };
@@ -434,6 +469,7 @@ static bool replay_all(struct replay_run *run)
 				weir__replay_plots_add(run->old.plots, records, old_answers, n);
 			weir__replay_changes_add(run->changes, records, old_answers, answers, n);
 		}
+		see_attributes(run, records, n);
 		if (run->csv)
 			weir__replay_csv_rows(run, records, n, answers, run->changes ? old_answers : NULL);
 		for (size_t j = 0; j < n; j++)
@@ -630,7 +666,7 @@ static bool write_html(const struct replay_run *run)
 
 	if (path == NULL)
 		return true;
-	out = open_own(path);
+	out = weir__output_open_private(path);
 	is_good = out && weir__replay_html(run, out);
 	if (out)
 		is_good = fclose(out) == 0 && is_good;

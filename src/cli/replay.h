@@ -6,6 +6,7 @@
 
 #include "replay/fail_if.h"
 #include "replay/log_reader.h"
+#include "replay/log_zone.h"
 #include "replay/replay_changes.h"
 #include "replay/replay_plots.h"
 
@@ -14,6 +15,7 @@ enum { REPLAY_MAPS_MAX = 64 };
 struct replay_options {
 	const char *policy_path, *old_path; /* old_path NULL: no comparison */
 	struct weir__log_options log;
+	struct weir__log_zone zone;
 	struct weir__log_map maps[REPLAY_MAPS_MAX];
 	struct weir__slice client; /* the attribute that tells clients apart */
 	uint64_t keys, top;
@@ -36,8 +38,9 @@ struct replay_side {
 struct replay_run {
 	struct replay_options options;
 	struct weir__slice names[WEIR__LOG_VALUES_MAX]; /* of the values of the records */
-	size_t n_names;
-	size_t client, method, path; /* indexes of these values */
+	size_t n_names, n_of_policies;                  /* those of the policies come first */
+	uint32_t unseen;                                /* a bit for each of those that no request had so far */
+	size_t client, method, path;                    /* indexes of these values */
 	struct weir__log_reader *reader;
 	struct replay_side now, old;
 	struct weir__replay_changes *changes; /* NULL: no comparison */
@@ -56,6 +59,10 @@ uint64_t weir__replay_metric(const struct replay_run *run, const struct weir__fa
 
 /* replay_report.c: for people. */
 void weir__replay_report(const struct replay_run *run, FILE *out);
+
+/* What the log cannot tell, and where the numbers are not exact: each note begins with "- ", and goes on in lines that
+ * begin with two blanks. */
+void weir__replay_notes(FILE *out, const struct replay_run *run);
 
 /* replay_json.c */
 void weir__replay_json(const struct replay_run *run, FILE *out);

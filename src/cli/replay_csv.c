@@ -4,30 +4,10 @@
 
 #include "cli/replay.h"
 #include "cli/words.h"
-#include "core/utf8.h"
 
 static void print_value(FILE *out, struct weir__slice value)
 {
-	const unsigned char *at = (const unsigned char *)value.at;
-
-	fputc('"', out);
-	if (value.n > 0 && memchr("=+-@", value.at[0], 4))
-		fputc('\'', out);
-	for (size_t n = value.n; n > 0;) {
-		const struct weir__utf8 first = weir__utf8_first(at, n);
-
-		if (first.is_character && !weir__utf8_is_control(first.character)) {
-			if (*at == '"')
-				fputc('"', out);
-			fwrite(at, 1, first.length, out);
-		} else {
-			for (size_t i = 0; i < first.length; i++)
-				fprintf(out, "\\x%02x", at[i]);
-		}
-		at += first.length;
-		n -= first.length;
-	}
-	fputc('"', out);
+	weir__words_in_csv(out, value.at, value.n);
 }
 
 static void print_field(FILE *out, const struct weir__log_record *record, size_t value)

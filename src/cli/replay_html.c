@@ -65,8 +65,7 @@ static void put_bytes(const struct page *page, const void *bytes, size_t n)
 	while (n > 0) {
 		const struct weir__utf8 first = weir__utf8_first(at, n);
 
-		if (first.is_character && !weir__utf8_is_control(first.character) &&
-		    !weir__utf8_is_unseen(first.character))
+		if (first.is_character && !weir__utf8_is_hidden(first.character))
 			put_character(page->out, at, first.length);
 		else
 			for (size_t i = 0; i < first.length; i++)
@@ -197,12 +196,22 @@ static uint64_t highest_step(const struct weir__replay_stats *stats)
 	return most;
 }
 
-/* Requests in a second, of a number in one step, rounded up. */
-static uint64_t rate_of(const struct weir__replay_stats *stats, uint64_t number)
+/* Requests in a second, of a number in some steps, with three digits: 0.25/s, 12.5/s. */
+static void put_rate(const struct page *page, const struct weir__replay_stats *stats, uint64_t number, unsigned steps)
 {
-	const weir_ns width = stats->course.width > 0 ? stats->course.width : SECOND;
+	const unsigned __int128 width = (unsigned __int128)(stats->course.width > 0 ? stats->course.width : SECOND) *
+					steps;
+	const uint64_t hundredths = (uint64_t)(((unsigned __int128)number * SECOND * 100 + width / 2) / width);
 
-	return (uint64_t)(((unsigned __int128)number * SECOND + width - 1) / width);
+	if (hundredths == 0 && number > 0)
+		put(page, "&lt;0.01");
+	else
+		put_number(page, hundredths >= 10000 ? (hundredths + 50) / 100 : hundredths / 100);
+	if (hundredths > 0 && hundredths < 1000 && hundredths % 100 != 0)
+		fprintf(page->out, ".%02" PRIu64, hundredths % 100);
+	else if (hundredths > 0 && hundredths < 10000 && hundredths % 100 / 10 != 0)
+		fprintf(page->out, ".%" PRIu64, hundredths % 100 / 10);
+	put(page, "/s");
 }
 
 static void put_tiles(const struct page *page)
@@ -223,8 +232,8 @@ static void put_tiles(const struct page *page)
 	put_tile(page, "Clients denied", stats->clients.with_denied, stats->clients.n, "of clients");
 	if (run->changes == NULL) {
 		open_tile(page, "Highest rate");
-		put_number(page, rate_of(stats, highest_step(stats)));
-		put(page, "/s</b><small>over ");
+		put_rate(page, stats, highest_step(stats), 1);
+		put(page, "</b><small>over ");
 		put_span(page, stats->course.width);
 		put(page, "</small></dd></div>\n");
 	}
@@ -295,10 +304,10 @@ static void put_course(const struct page *page, const struct replay_side *side, 
 	for (size_t i = 0; i < n; i++)
 		put_step(page, stats, i, n, most);
 	put(page, "</svg><span class=\"top\">");
-	put_number(page, rate_of(stats, most));
-	put(page, "/s</span><span class=\"middle\">");
-	put_number(page, rate_of(stats, most) / 2);
-	put(page, "/s</span></div>\n<div class=\"axis\"><span>");
+	put_rate(page, stats, most, 1);
+	put(page, "</span><span class=\"middle\">");
+	put_rate(page, stats, most, 2);
+	put(page, "</span></div>\n<div class=\"axis\"><span>");
 	put_instant(page, stats->course.begins);
 	put(page, "</span><span>");
 	put_instant(page, stats->last);
@@ -601,7 +610,7 @@ static void put_limits(const struct page *page)
 	put(page, "</section>\n");
 }
 
-/* --- what a log cannot tell -------------------------------------------------------------------------------------- */
+/* --- what to know about it --------------------------------------------------------------------------------------- */
 
 static void put_count_note(const struct page *page, uint64_t number, const char *what)
 {
@@ -612,28 +621,42 @@ static void put_count_note(const struct page *page, uint64_t number, const char 
 	fprintf(page->out, " %s</li>\n", what);
 }
 
-static void put_notes(const struct page *page)
+/* The notes of the report, each of which begins with "- " and may go on in lines that begin with two blanks. */
+static bool put_report_notes(const struct page *page)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *const notes = open_memstream(&text, &n);
+	bool is_good = notes != NULL;
+
+	if (notes == NULL)
+		return false;
+	weir__replay_notes(notes, page->run);
+	is_good = fclose(notes) == 0;
+	for (char *line = text, *end; is_good && *line; line = end + 1) {
+		end = line + strcspn(line, "\n");
+		put(page, *line != '-' ? " " : line == text ? "<li>" : "</li>\n<li>");
+		put_bytes(page, line + 2, (size_t)(end - line) - 2);
+	}
+	put(page, "</li>\n");
+	free(text);
+	return is_good;
+}
+
+static bool put_notes(const struct page *page)
 {
 	const struct replay_run *const run = page->run;
 	const struct weir__replay_stats *const stats = run->now.stats;
 
-	open_panel(page, "What this log cannot tell", " wide", false);
-	put(page,
-	    "<ul class=\"notes\">\n<li>Which requests a denial would cause or prevent: denied clients may retry, or "
-	    "leave.</li>\n");
-	put_count_note(page, stats->already_denied,
-		       "requests had status 429: something denied them already. They are decided like all others.");
-	put_count_note(
-		page, run->totals.spread,
-		"requests have only the second in the log. They were spread evenly over it, so short bursts look "
-		"smoother than they were.");
+	open_panel(page, "What to know about these numbers", " wide", false);
+	put(page, "<ul class=\"notes\">\n");
 	put_count_note(page, run->totals.bad, "lines were bad and left out.");
-	put_count_note(page, run->totals.late,
-		       "lines came later than --reorder. They were decided in the order of the log.");
 	put_count_note(page, stats->undecided, "requests could not be decided: a server would return an error.");
 	put_count_note(page, stats->unmatched, "requests matched no limit.");
-	put_count_note(page, run->now.table.evicted, "keys were evicted for lack of memory: use a larger --keys.");
+	if (!put_report_notes(page))
+		return false;
 	put(page, "</ul>\n</section>\n");
+	return true;
 }
 
 bool weir__replay_html(const struct replay_run *run, FILE *out)
@@ -649,7 +672,8 @@ bool weir__replay_html(const struct replay_run *run, FILE *out)
 	put_peaks(&page);
 	put_clients(&page);
 	put_limits(&page);
-	put_notes(&page);
+	if (!put_notes(&page))
+		return false;
 	put(&page, "</main>\n</body>\n</html>\n");
 	return !ferror(out);
 }

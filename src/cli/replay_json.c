@@ -31,6 +31,10 @@ static void print_input(struct weir__json *json, const struct weir__log_input_in
 	weir__json_number(json, "bad_lines", info->bad);
 	weir__json_word(json, "has_fractions", info->has_fractions ? "true" : "false");
 	weir__json_word(json, "has_durations", info->has_durations ? "true" : "false");
+	if (info->sample > 1)
+		weir__json_number(json, "sample", info->sample);
+	if (info->missing > 0)
+		weir__json_number(json, "missing", info->missing);
 	if (info->error)
 		weir__json_text(json, "error", info->error);
 	weir__json_open(json, "bad_examples", '[');
@@ -233,6 +237,11 @@ void weir__replay_json(const struct replay_run *run, FILE *out)
 	weir__json_number(&json, "latest_late_ns", run->totals.latest_late);
 	weir__json_number(&json, "seconds_released_early", run->totals.released_early);
 	weir__json_number(&json, "beyond_9_years", run->beyond);
+	weir__json_open(&json, "missing_attributes", '[');
+	for (size_t i = 0; i < run->n_of_policies; i++)
+		if (run->unseen & UINT32_C(1) << i)
+			weir__json_bytes(&json, NULL, run->names[i].at, run->names[i].n);
+	weir__json_close(&json, ']');
 	print_side(&json, run, &run->now, "replay", run->options.policy_path);
 	if (run->changes) {
 		print_side(&json, run, &run->old, "old", run->options.old_path);

@@ -247,14 +247,31 @@ static void print_table(FILE *out, const char *whose, const struct replay_side *
 			side->stats->clients.uncounted, whose, side->stats->clients.n);
 }
 
-static void print_notes(FILE *out, const struct replay_run *run)
+/* A limit whose key the log does not have applies to nothing, so the report would look good for the wrong reason. */
+static void print_unseen(FILE *out, const struct replay_run *run)
+{
+	for (size_t i = 0; i < run->n_of_policies; i++) {
+		const struct weir__slice name = run->names[i];
+
+		if (!(run->unseen & UINT32_C(1) << i))
+			continue;
+		fputs("- The policy uses the attribute ", out);
+		weir__words_quoted(out, name.at, name.n);
+		fputs(", and no request has it. If the log has it under another name,\n  use --map ", out);
+		weir__words_safe_bytes(out, name.at, name.n);
+		fputs("=FIELD.\n", out);
+	}
+}
+
+void weir__replay_notes(FILE *out, const struct replay_run *run)
 {
 	const struct weir__replay_stats *const stats = run->now.stats;
 	char text[WEIR__WORDS_SIZE];
 	size_t tables = 0;
-	bool has_durations = true;
+	bool has_durations = true, has_rests = false;
+	uint64_t sample = 0, missing = 0;
 
-	fputs("\nwhat to know about these numbers\n", out);
+	print_unseen(out, run);
 	fputs("- A log cannot tell which requests a denial would cause or prevent: denied clients may retry, or leave.\n",
 	      out);
 	if (stats->already_denied > 0)
@@ -273,10 +290,24 @@ static void print_notes(FILE *out, const struct replay_run *run)
 		const struct weir__log_input_info *const info = weir__log_reader_input(run->reader, i);
 
 		has_durations &= info->format == NULL || info->has_durations;
+		has_rests |= info->has_rests && !info->has_durations;
+		sample = info->sample > sample ? info->sample : sample;
+		missing += info->missing;
 	}
+	if (sample > 1)
+		fprintf(out,
+			"- The recording has one in %" PRIu64
+			" keys. Limits on more than one of them saw less than the server did.\n",
+			sample);
+	if (missing > 0)
+		fprintf(out, "- The recording has gaps: %" PRIu64 " decisions of the server are missing.\n", missing);
 	if (!has_durations)
 		fputs("- The log does not say how long requests took: they were decided when they were completed, not when\n"
 		      "  they arrived.\n",
+		      out);
+	if (has_rests)
+		fputs("- Lines go on behind the last field of their format. If it is how long the request took, name all\n"
+		      "  fields with --format.\n",
 		      out);
 	if (run->totals.late > 0) {
 		weir__words_span(run->totals.latest_late, text);
@@ -295,9 +326,11 @@ static void print_notes(FILE *out, const struct replay_run *run)
 		fprintf(out,
 			"- %" PRIu64 " requests came more than 9 years after the first. For them time stood still.\n",
 			run->beyond);
-	if (stats->without_client > 0)
-		fprintf(out, "- %" PRIu64 " requests have no client: no attribute \"%.*s\".\n", stats->without_client,
-			(int)run->options.client.n, run->options.client.at);
+	if (stats->without_client > 0) {
+		fprintf(out, "- %" PRIu64 " requests have no client: no attribute ", stats->without_client);
+		weir__words_quoted(out, run->options.client.at, run->options.client.n);
+		fputs(".\n", out);
+	}
 	print_table(out, "", &run->now);
 	if (run->old.replay)
 		print_table(out, " for the old policy", &run->old);
@@ -382,5 +415,6 @@ void weir__replay_report(const struct replay_run *run, FILE *out)
 		print_side(out, &run->old);
 		print_changes(out, run);
 	}
-	print_notes(out, run);
+	fputs("\nwhat to know about these numbers\n", out);
+	weir__replay_notes(out, run);
 }

@@ -62,7 +62,7 @@ int weir__stream_open(struct weir__stream *stream, const char *at, struct weir__
 	char host[WEIR__NET_NAME_SIZE];
 	int error;
 
-	if (is_tls && strchr(where, '/'))
+	if (is_tls ? strchr(where, '/') != NULL : strstr(where, "://") != NULL) /* http:// is not a path */
 		return EINVAL;
 	error = weir__net_connect(where, timeout_ms, &stream->socket);
 	stream->tls = NULL;

@@ -59,7 +59,7 @@ static struct piece next_piece(const struct weir__top_text *text, const char *by
 	struct piece piece = { .used = first.length };
 	int width = -1;
 
-	if (first.is_character && !weir__utf8_is_control(first.character) && !weir__utf8_is_unseen(first.character))
+	if (first.is_character && !weir__utf8_is_hidden(first.character))
 		width = first.character < 0x7f ? 1 : text->is_utf8 ? wcwidth((wchar_t)first.character) : -1;
 	if (width > 0) {
 		memcpy(piece.bytes, bytes, first.length);

@@ -3,29 +3,33 @@
 #include <sys/stat.h>
 
 #include "cli/command.h"
+#include "cli/log_options.h"
+#include "cli/output.h"
 #include "cli/tune.h"
 #include "cli/words.h"
 #include "core/decimal.h"
 #include "core/duration.h"
-#include "replay/log_time.h"
+#include "replay/log_field.h"
 
 static const char tune_help[] =
-	"usage: weir tune LOG... --wish WISH [--policy POLICY --limit NAME | --key ATTRIBUTES] [OPTION...]\n"
+	"usage: weir tune LOG... --wish WISH|--bad FROM..TO [--policy POLICY --limit NAME | --key ATTRIBUTES] [OPTION...]\n"
 	"       weir tune --inflow RATE --outflow RATE --wait DURATION [--lasts DURATION] [--json]\n"
 	"\n"
 	"With logs: proposes the algorithm, rate and burst of one limit, with the trade-off curve and the\n"
 	"reasons. Holds out the last part of the log, replays the whole policy with the proposal, and says how\n"
 	"it did in both parts. Reads the logs twice, so they must be files.\n"
 	"\n"
-	"  --wish WISH       what the limit should achieve. One of these, or the last two together:\n"
+	"  --wish WISH       what the limit should achieve. One of these, or the first or the last two together:\n"
 	"                    'denied_clients <= 0.1%': at most this share of clients is ever denied\n"
+	"                    'denied <= 0.1%': at most this share of requests is denied\n"
 	"                    'passed <= 500/s': never more passes, in any second\n"
 	"                    'p99_wait <= 200ms': 99 % of requests wait no longer in a queue\n"
-	"  --bad FROM..TO    an attack: deny as much of it as possible, while the others keep the wish\n"
+	"  --bad FROM..TO    an attack: deny as much of it as possible, while the others keep the wish. Without a\n"
+	"                    wish, no other request is denied\n"
 	"  --policy POLICY   the policy, a file or directory\n"
 	"  --limit NAME      which of its limits to tune. What it matches and its key stay as they are\n"
 	"  --key ATTRIBUTES  without a policy: a limit with this key, such as ip or user. Default: ip for\n"
-	"                    denied_clients, no key for other wishes\n"
+	"                    denied_clients and denied, no key for other wishes\n"
 	"  --hold-out N      hold out the last N percent of the time, 0 to 90. Default: 25\n"
 	"  --horizon TIME    compare pairs of rate and burst by what one client can take in this time.\n"
 	"                    Default: 1min\n"
@@ -35,7 +39,7 @@ static const char tune_help[] =
 	"                    they need more, tune uses a sample of clients, and says so\n"
 	"  --format FORMAT   the format of the log, as for weir replay. Default: detected\n"
 	"  --map TO=FROM     use the field FROM of the log as TO, as for weir replay. May be repeated\n"
-	"  --tz OFFSET       the offset of times without one, such as +0200. Default: UTC\n"
+	"  --tz ZONE         the zone of times without an offset, as for weir replay. Default: UTC\n"
 	"  --reorder TIME    sort lines by arrival within this time, at most 1hour. Default: 10s\n"
 	"\n"
 	"Without logs: sizes a leaky bucket with a queue, with as many places as requests may wait for.\n"
@@ -119,8 +123,9 @@ static bool read_lasts(struct arguments *arguments, const char *option, const ch
 static bool read_wish(struct arguments *arguments, const char *option, const char *value)
 {
 	struct weir__tune_options *const log = &arguments->log;
-	const char *const why = log->n_wishes == WEIR__TUNE_WISHES_MAX ? "at most two wishes, passed and a wait" :
-									 weir__tune_wish_read(value, &log->wish);
+	const char *const why = log->n_wishes == WEIR__TUNE_WISHES_MAX ?
+					"at most two wishes: two shares, or passed and a wait" :
+					weir__tune_wish_read(value, &log->wish);
 
 	if (why)
 		return refuse(option, value, why);
@@ -224,8 +229,9 @@ static bool read_map(struct arguments *arguments, const char *option, const char
 
 static bool read_zone(struct arguments *arguments, const char *option, const char *value)
 {
-	return weir__log_zone_read(value, strlen(value), &arguments->log.log.zone_s) ||
-	       refuse(option, value, "use an offset such as +0200, -05:30 or UTC");
+	const char *const why = weir__log_options_zone(&arguments->log.log, &arguments->log.zone, value);
+
+	return why == NULL || refuse(option, value, why);
 }
 
 static bool read_reorder(struct arguments *arguments, const char *option, const char *value)
@@ -263,20 +269,17 @@ static const struct option {
 
 #define OPTIONS (sizeof(options) / sizeof(options[0]))
 
-static const struct option *find_option(const char *word)
+static const struct option *find_option(const char *word, const char **ret_value)
 {
-	for (size_t i = 0; i < OPTIONS; i++) {
-		const size_t length = strlen(options[i].name);
-
-		if (strncmp(word, options[i].name, length) == 0 && (word[length] == '\0' || word[length] == '='))
+	for (size_t i = 0; i < OPTIONS; i++)
+		if (weir__command_is_option(word, options[i].name, ret_value))
 			return &options[i];
-	}
 	return NULL;
 }
 
 static void refuse_option(const char *word)
 {
-	struct weir__nearest nearest = weir__nearest_of(word, strcspn(word, "="));
+	struct weir__nearest nearest = weir__command_option_name(word);
 
 	for (size_t i = 0; i < OPTIONS; i++)
 		weir__nearest_offer(&nearest, options[i].name);
@@ -302,8 +305,8 @@ static bool add_log(struct arguments *arguments, const char *path)
 static bool read_arguments(int argc, char **argv, struct arguments *arguments)
 {
 	for (int i = 1; i < argc; i++) {
-		const struct option *const option = find_option(argv[i]);
-		const char *value;
+		const char *value = NULL;
+		const struct option *const option = find_option(argv[i], &value);
 
 		if (strcmp(argv[i], "--json") == 0) {
 			arguments->log.is_json = true;
@@ -318,9 +321,11 @@ static bool read_arguments(int argc, char **argv, struct arguments *arguments)
 				return false;
 			continue;
 		}
-		value = strchr(argv[i], '=');
-		value = value ? value + 1 : i + 1 < argc ? argv[++i] : "";
-		if (!option->read(arguments, option->name, value))
+		if (value == NULL && i + 1 == argc) {
+			fprintf(stderr, "weir tune: %s needs a value\n", option->name);
+			return false;
+		}
+		if (!option->read(arguments, option->name, value ? value : argv[++i]))
 			return false;
 		*(option->is_of_size ? &arguments->of_size : &arguments->of_log) = option->name;
 	}
@@ -331,13 +336,22 @@ static bool read_arguments(int argc, char **argv, struct arguments *arguments)
 static bool split_bad(struct arguments *arguments)
 {
 	const char *const bad = arguments->bad, *const dots = strstr(bad, "..");
-	const int32_t zone_s = arguments->log.log.zone_s;
+	const struct weir__log_options *const log = &arguments->log.log;
 	struct weir__log_time from, until;
 
-	if (dots == NULL || !weir__log_time_read(bad, (size_t)(dots - bad), zone_s, &from) ||
-	    !weir__log_time_read(dots + 2, strlen(dots + 2), zone_s, &until) || from.at >= until.at)
+	if (dots == NULL || !weir__log_field_time(log, (struct weir__slice){ bad, (size_t)(dots - bad) }, 0, &from) ||
+	    !weir__log_field_time(log, weir__slice_of(dots + 2), 0, &until) || from.at >= until.at)
 		return refuse("--bad", bad, "use FROM..TO, such as 2026-03-02T14:00:00Z..2026-03-02T14:10:00Z");
 	arguments->log.wish.bad = (struct weir__interval){ from.at, until.at };
+	return true;
+}
+
+/* The log is read twice, and the policy again for the replay, before the files are written. */
+static bool check_output(const struct weir__tune_options *log, const char *option, const char *path)
+{
+	if (path &&
+	    (weir__output_is_input(path, log->paths, log->log.n_paths) || weir__output_is_input(path, &log->policy, 1)))
+		return refuse(option, path, "it is also read; use another file");
 	return true;
 }
 
@@ -348,6 +362,8 @@ static bool check_log(struct arguments *arguments)
 
 	if (arguments->bad && !split_bad(arguments))
 		return false;
+	if (arguments->bad && log->n_wishes == 0)
+		(void)read_wish(arguments, "--wish", "denied_clients <= 0%");
 	if (log->log.n_paths == 0)
 		wrong = "name a log, or use --inflow, --outflow and --wait";
 	else if (log->n_wishes == 0)
@@ -362,7 +378,13 @@ static bool check_log(struct arguments *arguments)
 		fprintf(stderr, "weir tune: %s\n", wrong);
 		return false;
 	}
-	if (log->key == NULL && log->wish.has_denied)
+	if (!weir__log_options_check_paths("weir tune", log->paths, log->log.n_paths))
+		return false;
+	if (!check_output(log, "--write", log->write) || !check_output(log, "--svg", log->svg))
+		return false;
+	if (log->write && log->svg && weir__output_is_same(log->write, log->svg))
+		return refuse("--svg", log->svg, "it is also the file of --write; use a different file");
+	if (log->key == NULL && weir__tuning_is_of_shares(&log->wish))
 		log->key = "ip";
 	log->log.paths = log->paths;
 	log->log.maps = log->maps;

@@ -7,6 +7,7 @@
 #include "cli/json.h"
 #include "replay/arrivals.h"
 #include "replay/log_reader.h"
+#include "replay/log_zone.h"
 #include "replay/sizing.h"
 #include "replay/tune_check.h"
 #include "replay/tuning.h"
@@ -30,6 +31,7 @@ struct weir__tune_options {
 	const char *paths[WEIR__LOG_INPUTS_MAX];
 	struct weir__log_map maps[WEIR__TUNE_MAPS_MAX];
 	struct weir__log_options log;
+	struct weir__log_zone zone;
 	const char *policy, *limit; /* both or none */
 	const char *key;            /* attributes with commas between; NULL: not given */
 	const char *write;          /* a file for the policy; NULL: none */

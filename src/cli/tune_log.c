@@ -308,13 +308,13 @@ static bool choose(const struct weir__tune_options *options, struct weir__tune_f
 			weir_policy_limit_name(found->policy, found->limit));
 		return false;
 	}
-	if (wish->has_denied && limit->n_parts == 0) {
+	if (wish->has_denied_keys && limit->n_parts == 0) {
 		fprintf(stderr,
 			"weir tune: the limit %s has no key, so it cannot tell clients apart; give it a key, or use another wish\n",
 			weir_policy_limit_name(found->policy, found->limit));
 		return false;
 	}
-	if (!wish->has_denied && limit->n_parts > 0) {
+	if (!weir__tuning_is_of_shares(wish) && limit->n_parts > 0) {
 		fprintf(stderr,
 			"weir tune: the limit %s has a key, so it does not bound the sum over all clients; use a limit without a key for this wish\n",
 			weir_policy_limit_name(found->policy, found->limit));

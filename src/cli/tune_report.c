@@ -34,8 +34,11 @@ bool weir__tune_keeps(const struct weir__tune_found *found, enum weir__tune_part
 	const struct weir__tuning_wish *const wish = found->wish;
 	const struct weir__tune_part *const part = &found->check->parts[part_name];
 
+	if (wish->has_denied_keys &&
+	    weir__mul(part->keys_denied, WEIR__TUNING_PPM) > weir__mul(part->keys, wish->denied_keys_ppm))
+		return false;
 	if (wish->has_denied &&
-	    weir__mul(part->keys_denied, WEIR__TUNING_PPM) > weir__mul(part->keys, wish->denied_ppm))
+	    weir__mul(part->tried.denied, WEIR__TUNING_PPM) > weir__mul(part->tried.requests, wish->denied_ppm))
 		return false;
 	if (wish->passed.count > 0 && part->passed_most > wish->passed.count)
 		return false;
@@ -97,7 +100,7 @@ static const struct weir__tuning_point *rival_of(const struct weir__tune_found *
 
 		if (!point->keeps)
 			continue;
-		if (rival && !found->wish->has_denied)
+		if (rival && !weir__tuning_is_of_shares(found->wish))
 			is_better = denied < rival->tried.denied + rival->tried.marked_denied;
 		else if (rival && has_bad(found))
 			is_better = point->tried.marked_denied > rival->tried.marked_denied;
@@ -113,21 +116,28 @@ static void print_merit(const struct weir__tune_found *found, const struct weir_
 {
 	char text[NUMBER_SIZE];
 
-	if (!found->wish->has_denied)
+	if (!weir__tuning_is_of_shares(found->wish))
 		printf("denies %s requests", share(point->tried.denied, point->tried.requests, text));
 	else if (has_bad(found))
 		printf("denies %s bad requests", share(point->tried.marked_denied, point->tried.marked, text));
 	else
-		printf("lets one client take %" PRIu64 " in %s", point->most, span(found->wish->horizon, text));
+		printf("lets %s take %" PRIu64 " in %s",
+		       limit_of(found)->n_parts > 0 ? "one client" : "all clients together", point->most,
+		       span(found->wish->horizon, text));
 }
 
-/* With one less, more keys would be denied than may. */
+/* With one less, more would be denied than may. */
 static void print_least(const struct weir__tune_found *found, const char *what, uint64_t least)
 {
 	printf("  %-9s  %" PRIu64 " is the least", what, least);
-	if (least > 1)
+	if (least > 1 && !found->wish->has_denied)
 		printf(": with %" PRIu64 ", more than %" PRIu64 " clients would be denied", least - 1,
 		       found->tuning->keys_may);
+	else if (least > 1 && !found->wish->has_denied_keys)
+		printf(": with %" PRIu64 ", more than %" PRIu64 " requests would be denied", least - 1,
+		       found->tuning->requests_may);
+	else if (least > 1)
+		printf(": with %" PRIu64 ", more clients or requests would be denied than may", least - 1);
 	puts(".");
 }
 
@@ -138,8 +148,8 @@ static void print_caution(const struct weir__tune_found *found)
 	char text[NUMBER_SIZE];
 
 	if (weir__mul(tried->denied, WEIR__TUNING_PPM) <=
-		    weir__mul(tried->requests, CAUTION * (uint64_t)found->wish->denied_ppm) ||
-	    tried->denied == 0)
+		    weir__mul(tried->requests, CAUTION * (uint64_t)found->wish->denied_keys_ppm) ||
+	    tried->denied == 0 || found->wish->has_denied)
 		return;
 	printf("  caution    the clients that are denied send a lot: %s of all requests are denied.\n"
 	       "             If they may, give them a limit or an override of their own, and tune the rest.\n",
@@ -151,7 +161,11 @@ static void print_why_denied(const struct weir__tune_found *found)
 	const struct weir__tuning *const tuning = found->tuning;
 	const struct weir__tuning_point *const best = best_of(found);
 
-	printf("  clients    %" PRIu64 " of %" PRIu64 " may be denied.\n", tuning->keys_may, tuning->keys);
+	if (found->wish->has_denied_keys)
+		printf("  clients    %" PRIu64 " of %" PRIu64 " may be denied.\n", tuning->keys_may, tuning->keys);
+	if (found->wish->has_denied)
+		printf("  requests   %" PRIu64 " of %" PRIu64 " may be denied.\n", tuning->requests_may,
+		       tuning->requests);
 	if (best->limit.algorithm == WEIR_TOKEN_BUCKET) {
 		print_least(found, "burst", best->limit.burst);
 		fputs("  rate       of all pairs of rate and least burst, this one ", stdout);
@@ -162,6 +176,19 @@ static void print_why_denied(const struct weir__tune_found *found)
 	print_merit(found, best);
 	puts(".");
 	print_caution(found);
+}
+
+/* Whether another point of the curve denies as few as the best. */
+static bool is_tied(const struct weir__tune_found *found)
+{
+	const struct weir__tuning *const tuning = found->tuning;
+	size_t n = 0;
+
+	if (tuning->best >= tuning->n_curve)
+		return false;
+	for (size_t i = 0; i < tuning->n_curve; i++)
+		n += tuning->points[i].tried.denied == best_of(found)->tried.denied;
+	return n > 1;
 }
 
 static void print_why_passed(const struct weir__tune_found *found)
@@ -190,6 +217,8 @@ static void print_why_passed(const struct weir__tune_found *found)
 	fputs("  denials    it ", stdout);
 	print_merit(found, best);
 	puts(".");
+	if (is_tied(found))
+		puts("  growth     other bursts deny as few: this one would deny fewest if traffic doubled, again and again.");
 }
 
 static void print_why_wait(const struct weir__tune_found *found)
@@ -213,7 +242,8 @@ static void print_rival(const struct weir__tune_found *found)
 	printf("  instead    %s ", limit_text(rival, text));
 	print_merit(found, rival);
 	if (rival->limit.algorithm == WEIR_SLIDING_LOG)
-		printf(", but needs up to %" PRIu64 " bytes a client", 24 + 16 * rival->limit.count);
+		printf(", but needs up to %" PRIu64 " bytes%s", 24 + 16 * rival->limit.count,
+		       limit_of(found)->n_parts > 0 ? " a client" : "");
 	puts(".");
 }
 
@@ -261,7 +291,7 @@ static void print_curve_row(const struct weir__tune_found *found, const struct w
 
 	weir_limit_print(&plain, rate);
 	printf("%c %12s %10" PRIu64, point == best_of(found) ? '>' : ' ', rate, point->limit.burst);
-	if (found->wish->has_denied)
+	if (weir__tuning_is_of_shares(found->wish))
 		printf(" %12" PRIu64 " %10" PRIu64, point->most, point->keys_denied);
 	printf(" %10s", percent(tried->denied, tried->requests, number));
 	if (has_bad(found))
@@ -289,8 +319,9 @@ static void print_curve(const struct weir__tune_found *found)
 	for (size_t i = from; i < from + n; i++)
 		if (tuning->points[i].limit.burst > burst_most)
 			burst_most = tuning->points[i].limit.burst;
-	printf("\n  %12s %10s", "rate", found->wish->has_denied || found->wish->passed.count > 0 ? "burst" : "queue");
-	if (found->wish->has_denied)
+	printf("\n  %12s %10s", "rate",
+	       weir__tuning_is_of_shares(found->wish) || found->wish->passed.count > 0 ? "burst" : "queue");
+	if (weir__tuning_is_of_shares(found->wish))
 		printf(" %12s %10s", "most in", "clients");
 	printf(" %10s", "requests");
 	if (has_bad(found))
@@ -298,7 +329,7 @@ static void print_curve(const struct weir__tune_found *found)
 	if (found->wish->has_wait)
 		printf(" %10s", "wait more");
 	printf("\n  %12s %10s", "", "");
-	if (found->wish->has_denied)
+	if (weir__tuning_is_of_shares(found->wish))
 		printf(" %12s %10s", span(found->wish->horizon, text), "denied");
 	printf(" %10s", "denied");
 	if (has_bad(found))
@@ -325,7 +356,7 @@ static void print_part(const struct weir__tune_found *found, enum weir__tune_par
 	       instant(is_held_out ? found->wish->until : found->first, from),
 	       instant(is_held_out || found->wish->until == UINT64_MAX ? found->last : found->wish->until, to));
 	printf("             requests denied: %s\n", share(tried->denied, tried->requests, number));
-	if (found->wish->has_denied)
+	if (weir__tuning_is_of_shares(found->wish))
 		printf("             clients denied: %s%s\n", share(part->keys_denied, part->keys, number),
 		       found->check->keys.shift > 0 ? ", of a sample" : "");
 	if (tried->marked > 0)
@@ -429,7 +460,7 @@ void weir__tune_report_text(const struct weir__tune_found *found)
 
 	printf("%s: %s\n\n", weir_policy_limit_name(found->policy, found->limit), limit_text(best_of(found), text));
 	print_wishes(found);
-	if (found->wish->has_denied)
+	if (weir__tuning_is_of_shares(found->wish))
 		print_why_denied(found);
 	else if (found->wish->passed.count > 0)
 		print_why_passed(found);
@@ -480,7 +511,7 @@ static void json_points(struct weir__json *json, const struct weir__tune_found *
 		weir__json_number(json, "period_ns", point->limit.period);
 		weir__json_number(json, "burst", point->limit.burst);
 		weir__json_number(json, "most_in_horizon", point->most);
-		if (found->wish->has_denied)
+		if (weir__tuning_is_of_shares(found->wish))
 			weir__json_number(json, "clients_denied", point->keys_denied);
 		json_tried(json, found, &point->tried);
 		weir__json_word(json, "keeps_wish", point->keeps ? "true" : "false");
@@ -496,7 +527,7 @@ static void json_part(struct weir__json *json, const struct weir__tune_found *fo
 
 	weir__json_open(json, name, '{');
 	json_tried(json, found, &part->tried);
-	if (found->wish->has_denied) {
+	if (weir__tuning_is_of_shares(found->wish)) {
 		weir__json_number(json, "clients", part->keys);
 		weir__json_number(json, "clients_denied", part->keys_denied);
 	}

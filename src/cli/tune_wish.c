@@ -10,9 +10,9 @@
 /* A wish counts what passed within its period one by one, so the count is bounded. */
 enum { PASSED_MOST = 16000000, PERCENT = WEIR__TUNING_PPM / 100 };
 
-static const char right[] = "use denied_clients <= 0.1%, passed <= 500/s or p99_wait <= 200ms";
+static const char right[] = "use denied_clients <= 0.1%, denied <= 0.1%, passed <= 500/s or p99_wait <= 200ms";
 
-static const char *read_denied(const char *value, struct weir__tuning_wish *wish)
+static const char *read_share(const char *value, bool *ret_has, uint32_t *ret_ppm)
 {
 	const size_t n = strlen(value);
 	uint64_t ppm;
@@ -20,8 +20,8 @@ static const char *read_denied(const char *value, struct weir__tuning_wish *wish
 	if (n < 2 || value[n - 1] != '%' || !weir__log_decimal_read(value, n - 1, PERCENT, &ppm) ||
 	    ppm >= WEIR__TUNING_PPM)
 		return "use a share below 100%, such as denied_clients <= 0.1%";
-	wish->has_denied = true;
-	wish->denied_ppm = (uint32_t)ppm;
+	*ret_has = true;
+	*ret_ppm = (uint32_t)ppm;
 	return NULL;
 }
 
@@ -63,7 +63,11 @@ const char *weir__tune_wish_read(const char *text, struct weir__tuning_wish *wis
 		n--;
 	value = sign + 2 + strspn(sign + 2, " ");
 	if (n == strlen("denied_clients") && memcmp(text, "denied_clients", n) == 0)
-		return wish->has_denied ? "denied_clients is given twice" : read_denied(value, wish);
+		return wish->has_denied_keys ? "denied_clients is given twice" :
+					       read_share(value, &wish->has_denied_keys, &wish->denied_keys_ppm);
+	if (n == strlen("denied") && memcmp(text, "denied", n) == 0)
+		return wish->has_denied ? "denied is given twice" :
+					  read_share(value, &wish->has_denied, &wish->denied_ppm);
 	if (n == strlen("passed") && memcmp(text, "passed", n) == 0)
 		return wish->passed.count > 0 ? "passed is given twice" : read_passed(value, wish);
 	if (n > strlen("p_wait") && text[0] == 'p' && memcmp(text + n - 5, "_wait", 5) == 0)
@@ -73,10 +77,10 @@ const char *weir__tune_wish_read(const char *text, struct weir__tuning_wish *wis
 
 const char *weir__tune_wish_check(const struct weir__tuning_wish *wish)
 {
-	if (wish->has_denied && (wish->passed.count > 0 || wish->has_wait))
-		return "denied_clients is for a limit on each client, the other wishes are for one on all requests together; "
-		       "tune two limits, one after the other";
-	if (!wish->has_denied && wish->bad.until > wish->bad.from)
-		return "--bad needs the wish denied_clients, for everybody else";
+	if (weir__tuning_is_of_shares(wish) && (wish->passed.count > 0 || wish->has_wait))
+		return "a share of what is denied is for a limit on each client, the other wishes are for one on all requests "
+		       "together; tune two limits, one after the other";
+	if (!weir__tuning_is_of_shares(wish) && wish->bad.until > wish->bad.from)
+		return "--bad needs the wish denied_clients or denied, for everybody else";
 	return NULL;
 }

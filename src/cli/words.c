@@ -14,15 +14,15 @@
 #define HOUR (60 * MINUTE)
 #define DAY (24 * HOUR)
 
-/* A backslash is put before each of the characters in `escaped`. */
-static void write_safe(FILE *out, const unsigned char *at, size_t n, const char *escaped)
+/* `mark` is put before each of the characters in `escaped`. */
+static void write_safe(FILE *out, const unsigned char *at, size_t n, const char *escaped, char mark)
 {
 	while (n > 0) {
 		const struct weir__utf8 first = weir__utf8_first(at, n);
 
-		if (first.is_character && !weir__utf8_is_control(first.character)) {
+		if (first.is_character && !weir__utf8_is_hidden(first.character)) {
 			if (strchr(escaped, *at))
-				putc('\\', out);
+				putc(mark, out);
 			fwrite(at, 1, first.length, out);
 		} else {
 			for (size_t i = 0; i < first.length; i++)
@@ -35,18 +35,29 @@ static void write_safe(FILE *out, const unsigned char *at, size_t n, const char 
 
 void weir__words_safe(FILE *out, const char *text)
 {
-	write_safe(out, (const unsigned char *)text, strlen(text), "");
+	write_safe(out, (const unsigned char *)text, strlen(text), "", 0);
 }
 
 void weir__words_safe_bytes(FILE *out, const void *bytes, size_t n)
 {
-	write_safe(out, bytes, n, "");
+	write_safe(out, bytes, n, "", 0);
 }
 
 void weir__words_quoted(FILE *out, const void *bytes, size_t n)
 {
 	putc('"', out);
-	write_safe(out, bytes, n, "\"\\");
+	write_safe(out, bytes, n, "\"\\", '\\');
+	putc('"', out);
+}
+
+void weir__words_in_csv(FILE *out, const void *bytes, size_t n)
+{
+	static const char formula[] = { '=', '+', '-', '@' };
+
+	putc('"', out);
+	if (n > 0 && memchr(formula, *(const unsigned char *)bytes, sizeof(formula)))
+		putc('\'', out);
+	write_safe(out, bytes, n, "\"", '"');
 	putc('"', out);
 }
 

@@ -13,6 +13,10 @@ void weir__words_safe_bytes(FILE *out, const void *bytes, size_t n);
 /* The same in quotes, with \" and \\, so that the original bytes are unambiguous. */
 void weir__words_quoted(FILE *out, const void *bytes, size_t n);
 
+/* The same in quotes, with "" for a quote, for CSV. What a spreadsheet would take for a formula begins with an
+ * apostrophe. */
+void weir__words_in_csv(FILE *out, const void *bytes, size_t n);
+
 /* Writes one shell word, quoted if necessary. */
 void weir__words_for_shell(FILE *out, const char *text);
 

@@ -2,6 +2,7 @@
 #include <weir/limit.h>
 
 #include "core/argument.h"
+#include "core/duration.h"
 #include "core/notation.h"
 #include "core/text.h"
 
@@ -85,18 +86,6 @@ static size_t read_number(const struct word *word, uint64_t *ret_number)
 	return n;
 }
 
-/* The length of a unit, or 0 for an unknown word. */
-static weir_ns unit_of(const struct word *word)
-{
-	for (size_t i = 0; i < WEIR__PERIOD_WORDS; i++)
-		if (is(word, weir__period_words[i].word))
-			return weir__period_words[i].period;
-	for (size_t i = 0; i < WEIR__PERIOD_ALIASES; i++)
-		if (is(word, weir__period_aliases[i].word))
-			return weir__period_aliases[i].period;
-	return 0;
-}
-
 /* Rejects words that people use for periods of unknown length. */
 static int refuse_period(const struct parser *parser, const struct word *word, const struct word *unit)
 {
@@ -115,7 +104,7 @@ static int parse_period(const struct parser *parser, const struct word *word, ui
 	uint64_t number = 1;
 	const size_t digits = read_number(word, &number);
 	const struct word unit = rest_of(word, digits);
-	weir_ns period = unit_of(&unit);
+	weir_ns period = weir__duration_unit(unit.start, unit.length);
 
 	if (period == 0)
 		return refuse_period(parser, word, &unit);

@@ -16,7 +16,7 @@ extern WEIR_API const struct weir__period_word weir__period_words[WEIR__PERIOD_W
 
 /* Other words for periods, which are parsed but never printed, so that a limit has one shortest form. */
 #define WEIR__PERIOD_ALIASES 16
-extern const struct weir__period_word weir__period_aliases[WEIR__PERIOD_ALIASES];
+extern WEIR_API const struct weir__period_word weir__period_aliases[WEIR__PERIOD_ALIASES];
 
 #define WEIR__ALGORITHMS 5
 extern const char *const weir__algorithm_words[WEIR__ALGORITHMS];

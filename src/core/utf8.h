@@ -62,4 +62,22 @@ static inline bool weir__utf8_is_unseen(uint32_t character)
 	       (character >= 0xfff9 && character <= 0xfffb) || (character >= 0xe0000 && character <= 0xe0fff);
 }
 
+/* Whether a text for people shows the character by an escape. */
+static inline bool weir__utf8_is_hidden(uint32_t character)
+{
+	return weir__utf8_is_control(character) || weir__utf8_is_unseen(character);
+}
+
+/* The character as UTF-16, which is what escapes in JSON have. Returns 1 or 2. */
+static inline unsigned weir__utf8_units(uint32_t character, uint16_t ret_units[2])
+{
+	if (character < 0x10000) {
+		ret_units[0] = (uint16_t)character;
+		return 1;
+	}
+	ret_units[0] = (uint16_t)(0xd800 + ((character - 0x10000) >> 10));
+	ret_units[1] = (uint16_t)(0xdc00 + (character & 0x3ff));
+	return 2;
+}
+
 #endif

@@ -77,11 +77,6 @@ static void add_word(struct weir__log_line *line, const char *word)
 	add(line, word, strlen(word));
 }
 
-static bool is_hidden(uint32_t character)
-{
-	return weir__utf8_is_control(character) || weir__utf8_is_unseen(character);
-}
-
 static void add_bytes_escaped(struct weir__log_line *line, const unsigned char *bytes, size_t n)
 {
 	char text[8];
@@ -98,17 +93,22 @@ static void add_escaped(struct weir__log_line *line, const void *bytes_, size_t 
 {
 	const unsigned char *const bytes = bytes_;
 	const size_t plain = weir__utf8_plain(bytes, n), begun = plain < room_of(line) ? plain : 0;
+	uint16_t units[2];
 	char text[8];
 
 	add(line, bytes_, begun);
 	for (size_t i = begun; i < n && has_room(line, ESCAPED_MOST);) {
 		const struct weir__utf8 next = weir__utf8_first(bytes + i, n - i);
 
-		if (!next.is_character || (is_hidden(next.character) && !line->is_json)) {
+		if (!next.is_character || (weir__utf8_is_hidden(next.character) && !line->is_json)) {
 			add_bytes_escaped(line, bytes + i, next.length);
-		} else if (is_hidden(next.character)) {
-			(void)snprintf(text, sizeof(text), "\\u%04x", next.character & 0xffffu);
-			add(line, text, 6);
+		} else if (weir__utf8_is_hidden(next.character)) {
+			const unsigned n_units = weir__utf8_units(next.character, units);
+
+			for (unsigned k = 0; k < n_units; k++) {
+				(void)snprintf(text, sizeof(text), "\\u%04x", units[k]);
+				add(line, text, 6);
+			}
 		} else {
 			if (quote != '\0' && (next.character == (unsigned char)quote || next.character == '\\'))
 				add(line, "\\", 1);

@@ -290,7 +290,7 @@ static struct weir__recording_text key_text(struct recording *recording, const s
 {
 	if (recording->request.is_plain)
 		return (struct weir__recording_text){ claim->key, claim->key_length };
-	for (int half = 0; half < 2; half++) {
+	for (size_t half = 0; half < 2; half++) {
 		const uint64_t hash = weir__hash(&recording->secrets[half], claim->key, claim->key_length);
 
 		memcpy(recording->pseudonyms[i] + 8 * half, &hash, sizeof(hash));
@@ -322,7 +322,8 @@ static bool is_kept(const struct recording *recording, const struct weir_attribu
 	return is;
 }
 
-/* An address stays an address, so that a policy can read it: one of fd00::/8, which no network on the internet has. */
+/* An address stays an address, so that a policy can read it: one of fd00::/8, which no network on the internet has.
+ * IPv6 addresses of one /64, which policies count together, stay in one. */
 static struct weir__recording_text hashed_value(const struct recording *recording,
 						const struct weir_attribute *attribute, char text[VALUE_TEXT])
 {
@@ -331,7 +332,9 @@ static struct weir__recording_text hashed_value(const struct recording *recordin
 	struct weir__address address;
 
 	if (weir__address_read((struct weir__slice){ attribute->value, attribute->value_length }, &address)) {
-		memcpy(address.bytes, &first, 8);
+		const uint64_t network = address.is_v6 ? weir__hash(&recording->secrets[0], address.bytes, 8) : first;
+
+		memcpy(address.bytes, &network, 8);
 		memcpy(address.bytes + 8, &last, 8);
 		address.bytes[0] = 0xfd;
 		address.is_v6 = true;

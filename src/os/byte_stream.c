@@ -11,6 +11,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "core/text.h"
+
 enum {
 	RAW_BYTES = 128 * 1024,
 	GZIP_WINDOW = 15 + 16, /* zlib's largest window, and a gzip header */
@@ -91,7 +93,7 @@ static int begin(struct weir__byte_stream *stream)
 int weir__byte_stream_open(const char *path, struct weir__byte_stream **ret_stream)
 {
 	struct weir__byte_stream *const stream = malloc(sizeof(*stream));
-	struct stat status;
+	struct stat status = { .st_mode = 0 };
 	int error;
 
 	if (stream == NULL)
@@ -203,6 +205,16 @@ const char *weir__byte_stream_error(int error)
 	default:
 		return strerror(error);
 	}
+}
+
+int weir__byte_stream_refuse(struct weir_message *ret_message, const char *path, const char *what, int error)
+{
+	struct weir__text why = weir__text_of_message(ret_message, 0);
+
+	weir__text_add(&why, strcmp(path, "-") == 0 ? "standard input" : path);
+	weir__text_add(&why, ": ");
+	weir__text_add(&why, what);
+	return error;
 }
 
 uint64_t weir__byte_stream_done(const struct weir__byte_stream *stream, uint64_t *ret_all)

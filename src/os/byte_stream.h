@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <weir/types.h>
+
 struct weir__byte_stream;
 
 /* Opens a file; "-" is standard input. Returns 0 or an errno: EISDIR if it is a directory. */
@@ -17,6 +19,9 @@ int weir__byte_stream_read(struct weir__byte_stream *stream, void *buffer, size_
 
 /* The message for an errno of these functions. */
 const char *weir__byte_stream_error(int error);
+
+/* Sets the message to the path and what is wrong with it. Returns `error`. */
+int weir__byte_stream_refuse(struct weir_message *ret_message, const char *path, const char *what, int error);
 
 /* How many bytes of the file have been read, before decompression. *ret_all is its size, or 0 if it is not known. */
 uint64_t weir__byte_stream_done(const struct weir__byte_stream *stream, uint64_t *ret_all);

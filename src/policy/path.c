@@ -53,13 +53,21 @@ struct weir__slice weir__path_normalise(struct weir__slice text, char *room)
 	return (struct weir__slice){ room, length > 0 ? length : 1 }; /* room[0] is a slash even if all was dropped */
 }
 
-void weir__path_split(struct weir__slice normalised, struct weir__path *ret_path)
+size_t weir__path_start(struct weir__slice normalised, unsigned n)
 {
-	ret_path->text = normalised;
-	ret_path->n = 0;
-	for (size_t i = 1; i <= normalised.n && ret_path->n < WEIR__SEGMENTS_MAX && i <= UINT16_MAX; i++)
-		if (normalised.n > 1 && (i == normalised.n || normalised.at[i] == '/'))
-			ret_path->ends[ret_path->n++] = (uint16_t)i;
+	size_t bytes = 0;
+
+	if (normalised.n <= 1)
+		return 0;
+	for (; n > 0; n--) {
+		const char *slash;
+
+		if (bytes == normalised.n)
+			return 0;
+		slash = memchr(normalised.at + bytes + 1, '/', normalised.n - bytes - 1);
+		bytes = slash ? (size_t)(slash - normalised.at) : normalised.n;
+	}
+	return bytes;
 }
 
 /* Returns the bytes up to the next slash and advances *text past that slash. */

@@ -8,21 +8,12 @@
 
 #include "policy/slice.h"
 
-enum { WEIR__SEGMENTS_MAX = 32 };
-
-struct weir__path {
-	struct weir__slice text;
-	/* Where the first segments end: text[0..ends[0]) is the first segment with its slash, text[0..ends[1]) the
-	 * first two. */
-	uint16_t ends[WEIR__SEGMENTS_MAX];
-	unsigned n; /* number of ends */
-};
-
 /* Writes the normalised path into `room`, which has text.n + 1 bytes. */
 struct weir__slice weir__path_normalise(struct weir__slice text, char *room);
 
-/* Finds the segments of a normalised path. */
-void weir__path_split(struct weir__slice normalised, struct weir__path *ret_path);
+/* How many bytes the first n segments of a normalised path have, 1 or more, each with its slash. 0: it has fewer
+ * segments. */
+size_t weir__path_start(struct weir__slice normalised, unsigned n);
 
 /* Whether a pattern, normalised like a path, matches a path. `*` matches any bytes without a slash. `**` as a full
  * segment matches any number of segments, including none. */

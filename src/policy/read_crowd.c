@@ -51,8 +51,6 @@ static void meet(struct trial *trial, const struct weir__condition *condition)
 	} else if (pattern->kind != WEIR__PATTERN_PRESENT) {
 		value->text = text_for(pattern, condition->is_path, trial->texts[condition->attribute]);
 	}
-	if (condition->is_path)
-		weir__path_split(value->text, &value->path);
 }
 
 static bool asks_the_same(const struct weir__condition *a, const struct weir__condition *b)

@@ -4,7 +4,10 @@
 
 #include <stdlib.h>
 
-enum { PREFIX_MOST = 64 }; /* longer prefixes are indexed by their first bytes */
+enum {
+	PREFIX_MOST = 64,   /* longer prefixes are indexed by their first bytes */
+	SEGMENTS_MOST = 32, /* and longer paths by their first segments */
+};
 
 static uint64_t hash_of(const struct weir__probe *probe, const void *bytes, size_t n)
 {
@@ -20,13 +23,17 @@ static uint64_t hash_of(const struct weir__probe *probe, const void *bytes, size
 /* Returns how many segments at the start of a path's pattern have no star. */
 static unsigned plain_segments(struct weir__slice pattern, size_t *ret_bytes)
 {
-	struct weir__path path;
 	unsigned n = 0;
 
-	weir__path_split(pattern, &path);
 	*ret_bytes = 0;
-	while (n < path.n && memchr(pattern.at, '*', path.ends[n]) == NULL)
-		*ret_bytes = path.ends[n++];
+	while (n < SEGMENTS_MOST) {
+		const size_t bytes = weir__path_start(pattern, n + 1);
+
+		if (bytes == 0 || memchr(pattern.at, '*', bytes))
+			break;
+		*ret_bytes = bytes;
+		n++;
+	}
 	return n;
 }
 
@@ -206,7 +213,7 @@ static size_t patterns_of(const struct weir__rule *of, uint32_t n)
 static size_t probes_most(size_t patterns)
 {
 	const size_t all = (size_t)WEIR__ATTRIBUTES_MAX *
-			   (PREFIX_MOST + WEIR__SEGMENTS_MAX + 33 + 8 * WEIR__ADDRESS_BYTES + 1 + 2);
+			   (PREFIX_MOST + SEGMENTS_MOST + 33 + 8 * WEIR__ADDRESS_BYTES + 1 + 2);
 
 	return patterns < all ? patterns : all;
 }
@@ -361,9 +368,9 @@ static bool hash_by(const struct weir__probe *probe, const struct weir__value *v
 		*ret_hash = hash_of(probe, masked.bytes, sizeof(masked.bytes));
 		return true;
 	case WEIR__PATTERN_GLOB:
-		if (value->path.n < probe->length)
+		bytes.n = weir__path_start(bytes, probe->length);
+		if (bytes.n == 0)
 			return false;
-		bytes.n = value->path.ends[probe->length - 1];
 		break;
 	case WEIR__PATTERN_PREFIX:
 		if (bytes.n < probe->length)
@@ -433,12 +440,9 @@ static uint32_t put_in(struct weir__found *found, uint32_t n, uint32_t most, con
 	return n + 1;
 }
 
-static uint32_t put_number_in(const struct weir__rules *rules, struct weir__found *found, uint32_t n, uint32_t most,
-			      uint32_t number)
+static struct weir__found found_of(const struct weir__rules *rules, uint32_t number)
 {
-	return put_in(
-		found, n, most,
-		&(struct weir__found){ number, beside_of(rules, number), rules->ahead ? &rules->ahead[number] : NULL });
+	return (struct weir__found){ number, beside_of(rules, number), rules->ahead ? &rules->ahead[number] : NULL };
 }
 
 /* Checks the rule of an entry of the rule cache, which holds everything that is read. */
@@ -460,12 +464,14 @@ static uint32_t put_anchor_in(const struct weir__rules *rules, const struct weir
 	for (uint32_t k = 0; k < anchor->n; k++) {
 		uint32_t number;
 		const struct weir__rule rule = rule_at(rules, anchor, k, &number);
+		struct weir__found one;
 
 		if (rules->ahead)
 			weir__fetch(&rules->ahead[number], sizeof(*rules->ahead));
 		if (!holds(rules, &rule, number, values))
 			continue;
-		n = put_number_in(rules, found, n, most, number);
+		one = found_of(rules, number);
+		n = put_in(found, n, most, &one);
 		if (rules->ahead) {
 			weir__fetch(rules->ahead[number].line, 1);
 			weir__fetch(rules->ahead[number].at, WEIR__AHEAD_BYTES);
@@ -479,9 +485,14 @@ uint32_t weir__rules_all(const struct weir__rules *rules, const struct weir__val
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < rules->n_others; i++)
-		if (weir__rule_holds(&rules->of[rules->others[i]], values))
-			n = put_number_in(rules, ret_found, n, most, rules->others[i]);
+	/* These are in order, and none is there twice. */
+	for (uint32_t i = 0; i < rules->n_others; i++) {
+		if (!weir__rule_holds(&rules->of[rules->others[i]], values))
+			continue;
+		if (n < most)
+			ret_found[n] = found_of(rules, rules->others[i]);
+		n++;
+	}
 	for (uint32_t i = 0; i < rules->n_probes; i++) {
 		const struct weir__value *const value = &values->of[rules->probes[i].attribute];
 		const struct weir__rule_cache_entry *entry;

@@ -94,8 +94,6 @@ static bool end_value(const struct weir__attribute *attribute, struct weir__valu
 	}
 	value->is_address = attribute->type == WEIR__ADDRESS_ATTRIBUTE &&
 			    weir__address_read(value->text, &value->address);
-	if (attribute->type == WEIR__PATH_ATTRIBUTE)
-		weir__path_split(value->text, &value->path);
 	return true;
 }
 

@@ -36,7 +36,6 @@ struct weir__value {
 	struct weir__slice text; /* .at NULL: missing */
 	bool is_address;         /* the attribute is of type address, and the value is one */
 	struct weir__address address;
-	struct weir__path path; /* if the attribute is of type path */
 };
 
 struct weir__values {

@@ -156,6 +156,7 @@ static int take_unit(struct reader *reader, struct weir__fail_comparison *compar
 	const struct metric *const metric = &metrics[comparison->metric];
 	struct weir__slice word;
 
+	skip_blanks(reader);
 	if (*reader->at == '%') {
 		if (metric->whole == NULL || (comparison->limit.at && metric->is_duration))
 			return refuse(reader, "a percentage needs a part of something, and there is none for ",
@@ -164,7 +165,6 @@ static int take_unit(struct reader *reader, struct weir__fail_comparison *compar
 		reader->at++;
 		return WEIR_OK;
 	}
-	skip_blanks(reader);
 	word = (struct weir__slice){ reader->at, strspn(reader->at, "abcdefghijklmnopqrstuvwxyz") };
 	if (!metric->is_duration)
 		return WEIR_OK;
@@ -176,7 +176,8 @@ static int take_unit(struct reader *reader, struct weir__fail_comparison *compar
 			reader->at += word.n;
 			return WEIR_OK;
 		}
-	return refuse(reader, "", weir__slice_of(metric->name), " is a duration: use a unit, as in 10s, 200ms or 5min");
+	return refuse(reader, "", weir__slice_of(metric->name),
+		      " is a duration; use ns, us, ms, s, min, hour or day, as in 10s or 5min");
 }
 
 static int take_comparison(struct reader *reader, struct weir__fail_comparison *comparison)
@@ -222,7 +223,7 @@ int weir__fail_if_add(struct weir__fail_if *fail_if, const char *text, struct we
 		if (*reader.at == '\0')
 			return WEIR_OK;
 		if (strncmp(reader.at, "or ", 3) != 0)
-			return refuse_plain(&reader, "expected the end, or `or` and another comparison");
+			return refuse_plain(&reader, "expected `or` and another comparison, or the end");
 		reader.at += 3;
 	}
 }

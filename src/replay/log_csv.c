@@ -70,7 +70,7 @@ static int refuse(struct weir_message *ret_message, const char *what)
 	return WEIR_ERR_SYNTAX;
 }
 
-static int read_header(struct weir__log_csv *csv, struct weir__slice header, const struct weir__log_fields *fields,
+static int read_header(struct weir__log_csv *csv, struct weir__slice header, struct weir__log_fields *fields,
 		       char *room, struct weir_message *ret_message)
 {
 	bool has_time = false;
@@ -92,7 +92,7 @@ static int read_header(struct weir__log_csv *csv, struct weir__slice header, con
 			  refuse(ret_message, "csv: no column of the header is a time; use --map time=COLUMN");
 }
 
-int weir__log_csv_new(struct weir__slice header, const struct weir__log_fields *fields, struct weir__log_csv **ret_csv,
+int weir__log_csv_new(struct weir__slice header, struct weir__log_fields *fields, struct weir__log_csv **ret_csv,
 		      struct weir_message *ret_message)
 {
 	struct weir__log_csv *const csv = calloc(1, sizeof(*csv));

@@ -8,7 +8,7 @@
 struct weir__log_csv;
 
 /* WEIR_ERR_SYNTAX: the header has no column with a time, or too many columns. */
-int weir__log_csv_new(struct weir__slice header, const struct weir__log_fields *fields, struct weir__log_csv **ret_csv,
+int weir__log_csv_new(struct weir__slice header, struct weir__log_fields *fields, struct weir__log_csv **ret_csv,
 		      struct weir_message *ret_message);
 
 /* As weir__log_format_parse. `room` has WEIR__LOG_LINE_MAX bytes, for values with quotes in them. */

@@ -1,6 +1,8 @@
 /* log_field.c: the names of fields, and what their bytes mean. */
 #include "replay/log_field.h"
 
+#include "replay/log_zone.h"
+
 #define US UINT64_C(1000)
 #define MS (1000 * US)
 
@@ -299,8 +301,7 @@ static struct weir__slice name_of_header(enum weir__log_dialect dialect, struct 
 	return (struct weir__slice){ room, before.n + attribute.n };
 }
 
-size_t weir__log_fields_find(const struct weir__log_fields *fields, struct weir__slice name,
-			     struct weir__log_field *ret_uses)
+size_t weir__log_fields_find(struct weir__log_fields *fields, struct weir__slice name, struct weir__log_field *ret_uses)
 {
 	const struct weir__log_options *const options = fields->options;
 	const struct known *const row = find(dialects[fields->dialect], name);
@@ -311,6 +312,8 @@ size_t weir__log_fields_find(const struct weir__log_fields *fields, struct weir_
 		if (weir__slice_equal(options->maps[i].from, name)) {
 			const struct known *const role = find(roles, options->maps[i].to);
 
+			if (n < WEIR__LOG_USES_MAX)
+				fields->maps_found |= UINT64_C(1) << i;
 			n = add_use(fields, role, role ? attribute_of(role) : options->maps[i].to, ret_uses, n);
 		}
 	if (row && !is_replaced(options, row))
@@ -318,7 +321,7 @@ size_t weir__log_fields_find(const struct weir__log_fields *fields, struct weir_
 	for (size_t i = 0; row == NULL && i < options->n_wanted; i++) {
 		const struct weir__slice wanted = options->wanted[i];
 
-		if ((weir__slice_equal(wanted, name) || (header.at && is_header(header, wanted))) &&
+		if ((weir__slice_equal(wanted, name) || (header.n > 0 && is_header(header, wanted))) &&
 		    !is_mapped(options, wanted))
 			n = add_use(fields, NULL, wanted, ret_uses, n);
 	}
@@ -346,16 +349,37 @@ void weir__log_fields_names(struct weir__log_fields *fields, void (*tell)(void *
 
 /* --- bytes ------------------------------------------------------------------------------------------------------- */
 
+bool weir__log_field_time(const struct weir__log_options *options, struct weir__slice bytes, weir_ns newest,
+			  struct weir__log_time *ret_time)
+{
+	struct weir__log_time time;
+	int64_t at_s, least_s;
+
+	if (!weir__log_time_read(bytes.at, bytes.n, options->zone ? 0 : options->zone_s, &time))
+		return false;
+	if (options->zone && !time.has_offset) {
+		least_s = newest > options->reorder ? (int64_t)((newest - options->reorder) / WEIR__LOG_SECOND) : 0;
+		at_s = weir__log_zone_instant(options->zone, (int64_t)(time.at / WEIR__LOG_SECOND), least_s);
+		if (at_s < 0 || (uint64_t)at_s >= WEIR__LOG_TIME_END / WEIR__LOG_SECOND)
+			return false;
+		time.at = (weir_ns)at_s * WEIR__LOG_SECOND + time.at % WEIR__LOG_SECOND;
+	}
+	*ret_time = time;
+	return true;
+}
+
 static const char *set_time(struct weir__log_fields *fields, bool is_start, bool is_strong, struct weir__slice bytes,
 			    struct weir__log_line *line)
 {
 	if (line->has_stamp && !is_strong)
 		return NULL;
 	if (bytes.n != fields->last_n || memcmp(bytes.at, fields->last_text, bytes.n) != 0) {
-		if (!weir__log_time_read(bytes.at, bytes.n, fields->options->zone_s, &fields->last))
-			return "its time is none that Weir knows";
+		if (!weir__log_field_time(fields->options, bytes, fields->newest, &fields->last))
+			return "its time is in no known form, or not from 1970 to 2262";
 		fields->last_n = bytes.n <= sizeof(fields->last_text) ? bytes.n : 0;
 		memcpy(fields->last_text, bytes.at, fields->last_n);
+		if (fields->last.at > fields->newest)
+			fields->newest = fields->last.at;
 	}
 	line->stamp = fields->last;
 	line->has_stamp = true;

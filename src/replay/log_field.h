@@ -37,6 +37,8 @@ struct weir__log_fields {
 	const struct weir__log_options *options;
 	enum weir__log_dialect dialect;
 	uint8_t method, path; /* index of these attributes, for WEIR__LOG_REQUEST; NO_VALUE: not wanted */
+	uint64_t maps_found;  /* the maps whose field the format has, or may have: one bit each */
+	weir_ns newest;       /* of the times that were read in options->zone */
 	/* The last time that was read: most lines have the time of the line before. */
 	struct weir__log_time last;
 	size_t last_n;
@@ -47,8 +49,9 @@ struct weir__log_fields {
 void weir__log_fields_init(struct weir__log_fields *fields, const struct weir__log_options *options,
 			   enum weir__log_dialect dialect);
 
-/* What to do with the field of this name. Returns the number of uses, at most WEIR__LOG_USES_MAX; 0: ignore it. */
-size_t weir__log_fields_find(const struct weir__log_fields *fields, struct weir__slice name,
+/* What to do with the field of this name. Returns the number of uses, at most WEIR__LOG_USES_MAX; 0: ignore it.
+ * Notes the maps that use it in maps_found. */
+size_t weir__log_fields_find(struct weir__log_fields *fields, struct weir__slice name,
 			     struct weir__log_field *ret_uses);
 
 /* Calls `tell` with each name that a field could have: the dialect's own, those of the maps and of wanted attributes. The
@@ -60,10 +63,15 @@ void weir__log_fields_names(struct weir__log_fields *fields, void (*tell)(void *
 const char *weir__log_field_set(struct weir__log_fields *fields, const struct weir__log_field *field,
 				struct weir__slice bytes, struct weir__log_line *line);
 
+/* weir__log_time_read in the zone of the options. In a zone that has changes, times that exist twice are not more than
+ * options->reorder before `newest`, if that can be. */
+bool weir__log_field_time(const struct weir__log_options *options, struct weir__slice bytes, weir_ns newest,
+			  struct weir__log_time *ret_time);
+
 /* Prepares for the next line. */
 static inline void weir__log_line_clear(struct weir__log_line *line, size_t n_values)
 {
-	line->has_stamp = line->is_start = line->has_duration = false;
+	line->has_stamp = line->is_start = line->has_duration = line->has_rest = false;
 	line->duration = 0;
 	line->cost = 1;
 	line->bytes = 0;

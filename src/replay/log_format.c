@@ -12,6 +12,10 @@
 
 enum kind { TEXT, JSON, CSV };
 
+#define COMBINED                                                                                                       \
+	"$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" "           \
+	"\"$http_user_agent\""
+
 /* Text formats in the order in which they are tried. `text` is their format string. */
 static const struct named {
 	const char *name;
@@ -22,9 +26,9 @@ static const struct named {
 	/* Before combined, which would take the virtual host for the beginning of the address. */
 	{ "vhost_combined", TEXT, WEIR__LOG_APACHE,
 	  "%v:%p %h %l %u %t \"%r\" %>s %O \"%{Referer}i\" \"%{User-Agent}i\"" },
-	{ "combined", TEXT, WEIR__LOG_NGINX,
-	  "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" "
-	  "\"$http_user_agent\"" },
+	/* Before combined, which ignores what follows the user agent. See has_seconds_last. */
+	{ "combined_timed", TEXT, WEIR__LOG_NGINX, COMBINED " $request_time" },
+	{ "combined", TEXT, WEIR__LOG_NGINX, COMBINED },
 	/* The field that is a dash in nginx is the user's of identd in Apache. */
 	{ "apache", TEXT, WEIR__LOG_APACHE, "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\"" },
 	{ "common", TEXT, WEIR__LOG_APACHE, "%h %l %u %t \"%r\" %>s %b" },
@@ -69,7 +73,7 @@ static int refuse_name(const char *name, struct weir_message *ret_message)
 		weir__text_add(&why, nearest.best);
 		weir__text_add(&why, "?");
 	}
-	weir__text_add(&why, " Use one of");
+	weir__text_add(&why, nearest.best ? " Use one of" : "; use one of");
 	for (size_t i = 0; i < NAMED; i++) {
 		weir__text_add(&why, i ? ", " : " ");
 		weir__text_add(&why, named[i].name);
@@ -119,6 +123,11 @@ const char *weir__log_format_name(const struct weir__log_format *format)
 	return format->name;
 }
 
+uint64_t weir__log_format_maps(const struct weir__log_format *format)
+{
+	return format->fields.maps_found;
+}
+
 bool weir__log_format_has_header(const struct weir__log_format *format)
 {
 	return format->kind == CSV;
@@ -150,48 +159,69 @@ void weir__log_format_free(struct weir__log_format *format)
 
 /* --- detecting --------------------------------------------------------------------------------------------------- */
 
-/* Whether one of the first lines is in this format. */
-static bool fits(const struct weir__log_options *options, const struct named *row, struct weir__slice bytes)
-{
-	struct weir__log_line *const line = malloc(sizeof(*line));
-	struct weir__log_format *format;
-	struct weir_message why;
-	bool is_good = false;
+/* The formats that were tried, for the lines that follow. */
+struct detection {
+	const struct weir__log_options *options;
+	struct weir__log_format *formats[NAMED];
+	struct weir__log_line line;
+};
 
-	if (line && weir__log_format_new(options, row->name, bytes, &format, &why) == WEIR_OK) {
-		is_good = row->kind == CSV || weir__log_format_parse(format, bytes, line) == NULL;
-		weir__log_format_free(format);
-	}
-	free(line);
-	return is_good;
+static bool fits(struct detection *detection, const struct named *row, struct weir__slice bytes)
+{
+	struct weir__log_format **const format = &detection->formats[row - named];
+	struct weir_message why;
+
+	if (*format == NULL)
+		(void)weir__log_format_new(detection->options, row->name, bytes, format, &why);
+	if (*format == NULL)
+		return false;
+	return row->kind == CSV || weir__log_format_parse(*format, bytes, &detection->line) == NULL;
 }
 
 /* JSON is recognised by the name of its time. */
-static const char *detect_json(const struct weir__log_options *options, struct weir__slice line)
+static const char *detect_json(struct detection *detection, struct weir__slice line)
 {
 	if (memmem(line.at, line.n, "\"StartUTC\"", 10) || memmem(line.at, line.n, "\"ClientHost\"", 12))
 		return "traefik";
 	if (memmem(line.at, line.n, "\"start_time\"", 12) && memmem(line.at, line.n, "\"response_code\"", 15))
 		return "envoy";
 	if (memmem(line.at, line.n, "\"ts\"", 4) && memmem(line.at, line.n, "\"request\"", 9) &&
-	    fits(options, find("caddy"), line))
+	    fits(detection, find("caddy"), line))
 		return "caddy";
-	return fits(options, find("json"), line) ? "json" : NULL;
+	return fits(detection, find("json"), line) ? "json" : NULL;
 }
 
-static const char *detect_line(const struct weir__log_options *options, struct weir__slice line, bool is_first)
+/* Whether the line ends as nginx writes $request_time: in seconds, with three decimals. An integer there may be in any
+ * unit. */
+static bool has_seconds_last(struct weir__slice line)
+{
+	const char *const blank = memrchr(line.at, ' ', line.n);
+	const char *const end = line.at + line.n;
+
+	if (blank == NULL || end - blank < (ptrdiff_t)sizeof("0.000") || blank == line.at || blank[-1] != '"' ||
+	    end[-4] != '.')
+		return false;
+	for (const char *at = blank + 1; at < end; at++)
+		if (at != end - 4 && (*at < '0' || *at > '9'))
+			return false;
+	return true;
+}
+
+static const char *detect_line(struct detection *detection, struct weir__slice line, bool is_first)
 {
 	if (line.at[0] == '{')
-		return detect_json(options, line);
+		return detect_json(detection, line);
 	for (size_t i = 0; i < NAMED; i++)
-		if (named[i].kind == TEXT && fits(options, &named[i], line))
+		if (named[i].kind == TEXT && fits(detection, &named[i], line) &&
+		    (strcmp(named[i].name, "combined_timed") != 0 || has_seconds_last(line)))
 			return named[i].name;
-	return is_first && fits(options, find("csv"), line) ? "csv" : NULL;
+	return is_first && fits(detection, find("csv"), line) ? "csv" : NULL;
 }
 
-const char *weir__log_format_detect(const struct weir__log_options *options, struct weir__slice bytes)
+static const char *detect_lines(struct detection *detection, struct weir__slice bytes)
 {
 	enum { LINES_MAX = 100 };
+	const char *found = NULL;
 
 	for (unsigned i = 0; bytes.n > 0 && i < LINES_MAX; i++) {
 		const char *const newline = memchr(bytes.at, '\n', bytes.n);
@@ -201,11 +231,28 @@ const char *weir__log_format_detect(const struct weir__log_options *options, str
 
 		if (line.n > 0 && line.at[line.n - 1] == '\r')
 			line.n--;
-		name = line.n > 0 && line.n <= WEIR__LOG_LINE_MAX ? detect_line(options, line, i == 0) : NULL;
-		if (name)
+		name = line.n > 0 && line.n <= WEIR__LOG_LINE_MAX ? detect_line(detection, line, i == 0) : NULL;
+		/* Lines that end with seconds are combined_timed if all do. */
+		if (name && strcmp(name, "combined_timed") != 0 && (found == NULL || strcmp(name, "combined") == 0))
 			return name;
+		found = name ? name : found;
 		bytes.at += used;
 		bytes.n -= used;
 	}
-	return NULL;
+	return found;
+}
+
+const char *weir__log_format_detect(const struct weir__log_options *options, struct weir__slice bytes)
+{
+	struct detection *const detection = calloc(1, sizeof(*detection));
+	const char *name;
+
+	if (detection == NULL)
+		return NULL;
+	detection->options = options;
+	name = detect_lines(detection, bytes);
+	for (size_t i = 0; i < NAMED; i++)
+		weir__log_format_free(detection->formats[i]);
+	free(detection);
+	return name;
 }

@@ -18,6 +18,9 @@ const char *weir__log_format_detect(const struct weir__log_options *options, str
 
 const char *weir__log_format_name(const struct weir__log_format *format);
 
+/* The maps whose field a line of this format may have: one bit each. */
+uint64_t weir__log_format_maps(const struct weir__log_format *format);
+
 /* Whether the first line is a header and not a request. */
 bool weir__log_format_has_header(const struct weir__log_format *format);
 

@@ -115,6 +115,7 @@ static bool next_request(struct weir__log_input *input, struct weir__log_line *r
 		note_bad(input, (struct weir__slice){ "", 0 }, "it states its limit, so a policy does not apply to it");
 	}
 	input->info.error = weir__recording_lines_fault(input->recording);
+	weir__recording_lines_left_out(input->recording, &input->info.sample, &input->info.missing);
 	return false;
 }
 
@@ -134,21 +135,12 @@ bool weir__log_input_next(struct weir__log_input *input, struct weir__log_line *
 			continue;
 		}
 		input->info.has_fractions |= !ret_line->stamp.is_whole_second;
+		input->info.has_rests |= ret_line->has_rest;
 		input->info.has_durations |= ret_line->has_duration || ret_line->is_start;
 		*ret_number = input->number;
 		return true;
 	}
 	return false;
-}
-
-static int refuse(struct weir_message *ret_message, const char *path, const char *what, int error)
-{
-	struct weir__text why = weir__text_of_message(ret_message, 0);
-
-	weir__text_add(&why, strcmp(path, "-") == 0 ? "standard input" : path);
-	weir__text_add(&why, ": ");
-	weir__text_add(&why, what);
-	return error;
 }
 
 /* Reads what the format is detected from: 64 KiB, and at least one line. */
@@ -164,7 +156,8 @@ static int open_recording(const struct weir__log_options *options, struct weir__
 			  struct weir_message *ret_message)
 {
 	if (strcmp(input->info.path, "-") == 0)
-		return refuse(ret_message, input->info.path, "a recording must be a file", WEIR_ERR_SYNTAX);
+		return weir__byte_stream_refuse(ret_message, input->info.path, "a recording must be a file",
+						WEIR_ERR_SYNTAX);
 	weir__byte_stream_close(input->stream);
 	input->stream = NULL;
 	input->info.format = "recording";
@@ -182,13 +175,18 @@ static int choose_format(const struct weir__log_options *options, struct weir__l
 	int error;
 
 	if (name == NULL)
-		return refuse(ret_message, input->info.path,
-			      "its format cannot be detected from its first lines; use --format", WEIR_ERR_SYNTAX);
+		return weir__byte_stream_refuse(
+			ret_message, input->info.path,
+			input->info.error ? input->info.error :
+					    "its format cannot be detected from its first lines; use --format",
+			WEIR_ERR_SYNTAX);
 	if (header.n > 0 && header.at[header.n - 1] == '\r')
 		header.n--;
 	error = weir__log_format_new(options, name, header, &input->format, &why);
 	if (error != WEIR_OK)
-		return error == WEIR_ERR_SYNTAX ? refuse(ret_message, input->info.path, why.text, error) : error;
+		return error == WEIR_ERR_SYNTAX ?
+			       weir__byte_stream_refuse(ret_message, input->info.path, why.text, error) :
+			       error;
 	input->info.format = weir__log_format_name(input->format);
 	if (weir__log_format_has_header(input->format)) {
 		input->at = newline ? (size_t)(newline - bytes.at) + 1 : input->n;
@@ -212,7 +210,7 @@ int weir__log_input_new(const struct weir__log_options *options, const char *pat
 	error = weir__byte_stream_open(path, &input->stream);
 	if (error) {
 		errno = error;
-		error = refuse(ret_message, path, weir__byte_stream_error(error), WEIR_ERR_SYSTEM);
+		error = weir__byte_stream_refuse(ret_message, path, weir__byte_stream_error(error), WEIR_ERR_SYSTEM);
 	} else {
 		read_beginning(input);
 		/* An empty input has no format, and no lines. */
@@ -232,6 +230,11 @@ int weir__log_input_new(const struct weir__log_options *options, const char *pat
 const struct weir__log_input_info *weir__log_input_info(const struct weir__log_input *input)
 {
 	return &input->info;
+}
+
+uint64_t weir__log_input_maps(const struct weir__log_input *input)
+{
+	return input->format ? weir__log_format_maps(input->format) : UINT64_MAX;
 }
 
 uint64_t weir__log_input_done(const struct weir__log_input *input, uint64_t *ret_all)

@@ -15,6 +15,9 @@ bool weir__log_input_next(struct weir__log_input *input, struct weir__log_line *
 
 const struct weir__log_input_info *weir__log_input_info(const struct weir__log_input *input);
 
+/* The maps whose field the lines may have: one bit each. All, if the input is empty or a recording. */
+uint64_t weir__log_input_maps(const struct weir__log_input *input);
+
 /* How many bytes of the file have been read; *ret_all is its size, or 0. */
 uint64_t weir__log_input_done(const struct weir__log_input *input, uint64_t *ret_all);
 

@@ -58,7 +58,7 @@ static uint16_t find(const struct weir__log_json *json, uint16_t node, struct we
 
 struct names {
 	struct weir__log_json *json;
-	const struct weir__log_fields *fields;
+	struct weir__log_fields *fields;
 };
 
 static uint16_t add_node(struct weir__log_json *json, uint16_t parent, struct weir__slice name)

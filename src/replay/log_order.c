@@ -5,12 +5,16 @@
 
 enum { CHUNK_BYTES = 256 * 1024 };
 
-/* Memory for records, aligned to its size, so that a record knows its chunk. */
+/* Memory for records, aligned to CHUNK_BYTES, in which all of its records begin, so that a record knows its chunk. A
+ * record that is longer has a chunk of its own. Several attributes may have the value of one long field. */
 struct chunk {
+	size_t size;
 	uint32_t live; /* records in it that are still needed, and 1 while it is being filled */
 	uint32_t used;
 	struct chunk *next; /* free ones */
 };
+
+enum { CHUNK_HEAD = (sizeof(struct chunk) + 15) / 16 * 16 };
 
 /* A record that waits. */
 struct entry {
@@ -62,9 +66,29 @@ static void drop(struct weir__log_order *order, struct chunk *chunk)
 {
 	if (--chunk->live > 0)
 		return;
+	order->held -= chunk->size;
+	if (chunk->size > CHUNK_BYTES) {
+		free(chunk);
+		return;
+	}
 	chunk->next = order->free;
 	order->free = chunk;
-	order->held -= CHUNK_BYTES;
+}
+
+static struct chunk *make_chunk(struct weir__log_order *order, size_t least)
+{
+	const size_t size = (least + CHUNK_BYTES - 1) / CHUNK_BYTES * CHUNK_BYTES;
+	struct chunk *chunk = size == CHUNK_BYTES ? order->free : NULL;
+
+	if (chunk)
+		order->free = chunk->next;
+	else
+		chunk = aligned_alloc(CHUNK_BYTES, size);
+	if (chunk == NULL)
+		return NULL;
+	*chunk = (struct chunk){ .size = size, .live = 1, .used = CHUNK_HEAD };
+	order->held += size;
+	return chunk;
 }
 
 static struct weir__log_record *make_record(struct weir__log_order *order, size_t bytes)
@@ -73,23 +97,20 @@ static struct weir__log_record *make_record(struct weir__log_order *order, size_
 	struct weir__log_record *record;
 
 	bytes = (bytes + 15) / 16 * 16;
-	if (chunk == NULL || CHUNK_BYTES - chunk->used < bytes) {
+	if (chunk == NULL || chunk->size - chunk->used < bytes) {
 		if (chunk)
 			drop(order, chunk);
-		chunk = order->free;
-		if (chunk)
-			order->free = chunk->next;
-		else
-			chunk = aligned_alloc(CHUNK_BYTES, CHUNK_BYTES);
-		order->filling = chunk;
+		chunk = order->filling = make_chunk(order, CHUNK_HEAD + bytes);
 		if (chunk == NULL)
 			return NULL;
-		*chunk = (struct chunk){ .live = 1, .used = (sizeof(struct chunk) + 15) / 16 * 16 };
-		order->held += CHUNK_BYTES;
 	}
 	record = (struct weir__log_record *)((char *)chunk + chunk->used);
 	chunk->used += (uint32_t)bytes;
 	chunk->live++;
+	if (chunk->size > CHUNK_BYTES) { /* the next record would begin too far from its start */
+		drop(order, chunk);
+		order->filling = NULL;
+	}
 	return record;
 }
 

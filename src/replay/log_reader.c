@@ -83,6 +83,28 @@ static int refuse(struct weir_message *ret_message, const char *what)
 	return WEIR_ERR_LIMIT;
 }
 
+/* Each map must be of a field that some input may have. Lines of JSON may have any. */
+static int check_maps(const struct weir__log_options *options, const struct weir__log_reader *reader,
+		      struct weir_message *ret_message)
+{
+	uint64_t found = 0;
+
+	for (size_t i = 0; i < reader->n; i++)
+		found |= weir__log_input_maps(reader->sources[i].input);
+	for (size_t i = 0; i < options->n_maps; i++) {
+		struct weir__text why = weir__text_of_message(ret_message, 0);
+
+		if (found >> i & 1)
+			continue;
+		weir__text_add(&why, options->n_paths == 1 ? "the log does not have" : "no log has");
+		weir__text_add(&why, " the field ");
+		weir__text_add_quoted(&why, options->maps[i].from.at, options->maps[i].from.n);
+		weir__text_add(&why, " of --map, or it is mapped more than 4 times");
+		return WEIR_ERR_SYNTAX;
+	}
+	return WEIR_OK;
+}
+
 int weir__log_reader_new(const struct weir__log_options *options, struct weir__log_reader **ret_reader,
 			 struct weir_message *ret_message)
 {
@@ -112,6 +134,8 @@ int weir__log_reader_new(const struct weir__log_options *options, struct weir__l
 		if (error == WEIR_OK)
 			advance(source);
 	}
+	if (error == WEIR_OK)
+		error = check_maps(options, reader, ret_message);
 	if (error != WEIR_OK) {
 		weir__log_reader_free(reader);
 		return error;

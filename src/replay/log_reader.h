@@ -32,12 +32,13 @@ struct weir__log_options {
 	 * a format string: with $ in it nginx's, with % in it Apache's. */
 	const char *format;
 	const struct weir__log_map *maps;
-	size_t n_maps;
-	const struct weir__slice *wanted; /* names of the attributes to take: ip, method, path, user, host, ... */
-	size_t n_wanted;                  /* at most WEIR__LOG_VALUES_MAX */
-	int32_t zone_s;                   /* of times without an offset: seconds east of UTC */
-	weir_ns reorder;                  /* the reorder window */
-	size_t held_max;                  /* bytes; 0: 256 MiB */
+	size_t n_maps;                     /* at most 64 */
+	const struct weir__slice *wanted;  /* names of the attributes to take: ip, method, path, user, host, ... */
+	size_t n_wanted;                   /* at most WEIR__LOG_VALUES_MAX */
+	int32_t zone_s;                    /* of times without an offset: seconds east of UTC */
+	const struct weir__log_zone *zone; /* of these times, instead; NULL: none */
+	weir_ns reorder;                   /* the reorder window */
+	size_t held_max;                   /* bytes; 0: 256 MiB */
 };
 
 enum { WEIR__LOG_EXAMPLES = 3, WEIR__LOG_EXAMPLE_SIZE = 160 };
@@ -49,7 +50,10 @@ struct weir__log_input_info {
 	uint64_t lines;      /* without empty ones */
 	uint64_t bad;        /* lines that are not in this format */
 	uint64_t bytes;      /* after decompression */
+	uint64_t sample;     /* one in this many keys is in a recording; 0 or 1: all */
+	uint64_t missing;    /* decisions in its gaps */
 	bool has_fractions;  /* times have fractions of a second */
+	bool has_rests;      /* lines go on behind the last field of their format */
 	bool has_durations;  /* lines have the duration of their request, or the time of its start */
 	const char *error;   /* NULL: read to its end. Else why it ended before */
 	uint32_t n_examples; /* of bad lines */
@@ -75,7 +79,7 @@ struct weir__log_totals {
 struct weir__log_reader;
 
 /* Opens all inputs and detects their formats. WEIR_ERR_SYSTEM: an input cannot be opened. WEIR_ERR_SYNTAX: an unknown
- * format, or one that cannot be detected. WEIR_ERR_LIMIT: too many inputs or attributes. The message says which. */
+ * format, or one that cannot be detected, or a map of a field that no input has. WEIR_ERR_LIMIT: too many inputs or attributes. The message says which. */
 int weir__log_reader_new(const struct weir__log_options *options, struct weir__log_reader **ret_reader,
 			 struct weir_message *ret_message);
 

@@ -27,7 +27,7 @@ struct weir__log_text {
 
 struct compiler {
 	struct weir__log_text *text;
-	const struct weir__log_fields *fields;
+	struct weir__log_fields *fields;
 	const char *at;
 	char *end; /* of the literals */
 	struct weir_message *message;
@@ -141,7 +141,7 @@ static int compile(struct compiler *compiler, char mark)
 	return WEIR_OK;
 }
 
-int weir__log_text_new(const char *definition, const struct weir__log_fields *fields, struct weir__log_text **ret_text,
+int weir__log_text_new(const char *definition, struct weir__log_fields *fields, struct weir__log_text **ret_text,
 		       struct weir_message *ret_message)
 {
 	struct weir__log_text *const text = calloc(1, sizeof(*text) + strlen(definition) + 1);
@@ -258,5 +258,6 @@ const char *weir__log_text_parse(const struct weir__log_text *text, struct weir_
 				return why;
 		}
 	}
+	line->has_rest = at < end;
 	return line->has_stamp ? NULL : "it has no time";
 }

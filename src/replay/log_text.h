@@ -8,7 +8,7 @@ struct weir__log_text;
 
 /* Compiles a format string: with $ in it nginx's, else Apache's. It must outlive the result. WEIR_ERR_SYNTAX: the message
  * says why. */
-int weir__log_text_new(const char *definition, const struct weir__log_fields *fields, struct weir__log_text **ret_text,
+int weir__log_text_new(const char *definition, struct weir__log_fields *fields, struct weir__log_text **ret_text,
 		       struct weir_message *ret_message);
 
 /* As weir__log_format_parse. `room` has WEIR__LOG_LINE_MAX bytes, for values with escapes. */

@@ -110,7 +110,7 @@ bool weir__log_zone_read(const char *at, size_t n, int32_t *ret_zone_s)
 static bool end_time(struct rest *rest, uint64_t days, int32_t zone_s, struct weir__log_time *ret_time)
 {
 	uint32_t hours, minutes, seconds, ns = 0;
-	bool has_fraction;
+	bool has_fraction, has_offset;
 	int64_t at_s;
 
 	if (!take_digits(rest, 2, &hours) || !take(rest, ':') || !take_digits(rest, 2, &minutes) || !take(rest, ':') ||
@@ -120,12 +120,15 @@ static bool end_time(struct rest *rest, uint64_t days, int32_t zone_s, struct we
 	if (has_fraction && !take_fraction(rest, &ns))
 		return false;
 	(void)take(rest, ' ');
-	if (rest->at < rest->end && !take_zone(rest, &zone_s))
+	has_offset = rest->at < rest->end;
+	if (has_offset && !take_zone(rest, &zone_s))
 		return false;
-	at_s = (int64_t)(days * DAY_S + hours * HOUR_S + minutes * MINUTE_S + (seconds < 60 ? seconds : 59)) - zone_s;
+	at_s = (int64_t)(days * DAY_S + (uint64_t)hours * HOUR_S + (uint64_t)minutes * MINUTE_S +
+			 (seconds < 60 ? seconds : 59)) -
+	       zone_s;
 	if (rest->at != rest->end || at_s < 0 || (uint64_t)at_s >= WEIR__LOG_TIME_END / WEIR__LOG_SECOND)
 		return false;
-	*ret_time = (struct weir__log_time){ (uint64_t)at_s * WEIR__LOG_SECOND + ns, !has_fraction };
+	*ret_time = (struct weir__log_time){ (uint64_t)at_s * WEIR__LOG_SECOND + ns, !has_fraction, has_offset };
 	return true;
 }
 
@@ -137,7 +140,7 @@ static bool read_common(struct rest rest, int32_t zone_s, struct weir__log_time 
 
 	if (!take_digits(&rest, 2, &day) || !take(&rest, '/') || rest.end - rest.at < 3)
 		return false;
-	for (month = 0; month < 12 && memcmp(rest.at, months + 3 * month, 3) != 0;)
+	for (month = 0; month < 12 && memcmp(rest.at, months + 3 * (size_t)month, 3) != 0;)
 		month++;
 	rest.at += 3;
 	return take(&rest, '/') && take_digits(&rest, 4, &year) && take(&rest, ':') &&
@@ -159,8 +162,35 @@ static bool read_iso(struct rest rest, int32_t zone_s, struct weir__log_time *re
 	       days_of(year, month, day, &days) && end_time(&rest, days, zone_s, ret_time);
 }
 
+/* Most numbers of a log: few digits, no exponent, and no more decimals than the unit has zeros. Returns false for
+ * others. */
+static bool read_short_decimal(const char *at, size_t n, uint64_t unit, uint64_t *ret_value)
+{
+	uint64_t value = 0;
+	bool has_point = false;
+
+	if (n == 0 || n > 9)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		if (is_digit(at[i]))
+			value = value * 10 + (uint64_t)(at[i] - '0');
+		else if (at[i] != '.' || has_point || n == 1)
+			return false;
+		if (has_point) {
+			if (unit % 10 != 0)
+				return false;
+			unit /= 10;
+		}
+		has_point |= at[i] == '.';
+	}
+	*ret_value = value * unit; /* below 10^9 * 10^9 */
+	return true;
+}
+
 bool weir__log_decimal_read(const char *at, size_t n, uint64_t unit, uint64_t *ret_value)
 {
+	if (read_short_decimal(at, n, unit, ret_value))
+		return true;
 	struct rest rest = { at, at + n };
 	unsigned __int128 value = 0;
 	int exponent = 0; /* the value is value * 10^exponent */
@@ -218,7 +248,7 @@ static bool read_number(struct rest rest, struct weir__log_time *ret_time)
 		unit /= 1000;
 	if (!weir__log_decimal_read(rest.at, n, unit, &at) || at >= WEIR__LOG_TIME_END)
 		return false;
-	*ret_time = (struct weir__log_time){ at, unit == WEIR__LOG_SECOND && point == NULL && at % unit == 0 };
+	*ret_time = (struct weir__log_time){ at, unit == WEIR__LOG_SECOND && point == NULL && at % unit == 0, true };
 	return true;
 }
 

@@ -15,6 +15,7 @@
 struct weir__log_time {
 	weir_ns at;
 	bool is_whole_second; /* it was written without a fraction of a second */
+	bool has_offset;      /* it was written with an offset, or as Unix time */
 };
 
 /* Reads one of these. Digits behind the ninth of a fraction are ignored.

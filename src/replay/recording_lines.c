@@ -9,6 +9,7 @@ enum { STATUS_DENIED = 429 };
 struct weir__recording_lines {
 	const struct weir__log_options *options;
 	struct weir__recording_reader *reader;
+	uint64_t sample, missing;
 };
 
 int weir__recording_lines_new(const struct weir__log_options *options, const char *path,
@@ -22,6 +23,8 @@ int weir__recording_lines_new(const struct weir__log_options *options, const cha
 		return WEIR_ERR_SYSTEM;
 	}
 	lines->options = options;
+	lines->sample = 1;
+	lines->missing = 0;
 	error = weir__recording_reader_new(path, &lines->reader, ret_message);
 	if (error == WEIR_OK)
 		*ret_lines = lines;
@@ -94,6 +97,10 @@ enum weir__recording_line weir__recording_lines_next(struct weir__recording_line
 	while ((frame = weir__recording_reader_next(lines->reader))) {
 		const bool is_decision = frame->type == WEIR__RECORDING_DECISION;
 
+		if (frame->type == WEIR__RECORDING_BEGIN && frame->begin.sample > lines->sample)
+			lines->sample = frame->begin.sample;
+		if (frame->type == WEIR__RECORDING_GAP)
+			lines->missing += frame->gap.lost;
 		if (!is_decision && frame->type != WEIR__RECORDING_UNMATCHED)
 			continue;
 		if (frame->decision.at >= WEIR__LOG_TIME_END)
@@ -106,6 +113,13 @@ enum weir__recording_line weir__recording_lines_next(struct weir__recording_line
 			return WEIR__RECORDING_LINE_STATED;
 	}
 	return WEIR__RECORDING_LINE_NONE;
+}
+
+void weir__recording_lines_left_out(const struct weir__recording_lines *lines, uint64_t *ret_sample,
+				    uint64_t *ret_missing)
+{
+	*ret_sample = lines->sample;
+	*ret_missing = lines->missing;
 }
 
 const char *weir__recording_lines_fault(const struct weir__recording_lines *lines)

@@ -22,6 +22,11 @@ enum weir__recording_line {
 enum weir__recording_line weir__recording_lines_next(struct weir__recording_lines *lines,
 						     struct weir__log_line *ret_line);
 
+/* What of the server's traffic is not in what was read so far: the recording has one in *ret_sample keys, and its gaps are
+ * *ret_missing decisions. */
+void weir__recording_lines_left_out(const struct weir__recording_lines *lines, uint64_t *ret_sample,
+				    uint64_t *ret_missing);
+
 /* As weir__recording_reader_fault and weir__byte_stream_done. */
 const char *weir__recording_lines_fault(const struct weir__recording_lines *lines);
 uint64_t weir__recording_lines_done(const struct weir__recording_lines *lines, uint64_t *ret_all);

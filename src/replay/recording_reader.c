@@ -39,26 +39,17 @@ bool weir__recording_is(struct weir__slice bytes)
 	return bytes.n >= WEIR__RECORDING_MAGIC_SIZE && memcmp(bytes.at, WEIR__RECORDING_MAGIC, WORD) == 0;
 }
 
-static int refuse(struct weir_message *ret_message, const char *path, const char *what, int error)
-{
-	struct weir__text why = weir__text_of_message(ret_message, 0);
-
-	weir__text_add(&why, strcmp(path, "-") == 0 ? "standard input" : path);
-	weir__text_add(&why, ": ");
-	weir__text_add(&why, what);
-	return error;
-}
-
 static int read_magic(struct weir__recording_reader *reader, const char *path, struct weir_message *ret_message)
 {
 	while (reader->n < WEIR__RECORDING_MAGIC_SIZE && !reader->is_at_end)
 		read_more(reader);
 	if (!weir__recording_is((struct weir__slice){ (const char *)reader->room, reader->n }))
-		return refuse(ret_message, path,
-			      reader->fault ? reader->fault : "this is not a recording of weir record",
-			      WEIR_ERR_SYNTAX);
+		return weir__byte_stream_refuse(
+			ret_message, path, reader->fault ? reader->fault : "this is not a recording of weir record",
+			WEIR_ERR_SYNTAX);
 	if (memcmp(reader->room, WEIR__RECORDING_MAGIC, WEIR__RECORDING_MAGIC_SIZE) != 0)
-		return refuse(ret_message, path, "a recording in a later format; use a newer weir", WEIR_ERR_SYNTAX);
+		return weir__byte_stream_refuse(ret_message, path, "a recording in a later format; use a newer weir",
+						WEIR_ERR_SYNTAX);
 	reader->at = WEIR__RECORDING_MAGIC_SIZE;
 	return WEIR_OK;
 }
@@ -71,13 +62,13 @@ int weir__recording_reader_new(const char *path, struct weir__recording_reader *
 
 	if (reader == NULL) {
 		errno = ENOMEM;
-		return refuse(ret_message, path, "no memory to read it", WEIR_ERR_SYSTEM);
+		return weir__byte_stream_refuse(ret_message, path, "no memory to read it", WEIR_ERR_SYSTEM);
 	}
 	memset(reader, 0, offsetof(struct weir__recording_reader, frame));
 	error = weir__byte_stream_open(path, &reader->stream);
 	if (error) {
 		errno = error;
-		error = refuse(ret_message, path, weir__byte_stream_error(error), WEIR_ERR_SYSTEM);
+		error = weir__byte_stream_refuse(ret_message, path, weir__byte_stream_error(error), WEIR_ERR_SYSTEM);
 	} else {
 		error = read_magic(reader, path, ret_message);
 	}

@@ -91,11 +91,12 @@ int weir__recording_replay_new(const struct weir__recording_size *size, struct w
 	struct weir__text why;
 	int error;
 
-	for (uint64_t n = KEYS_LEAST; replay && replay->n_seen < 2 * within(size->claims, KEYS_LEAST, KEYS_MOST);
-	     n *= 2)
-		replay->n_seen = n;
-	if (replay)
+	if (replay) {
+		replay->n_seen = KEYS_LEAST;
+		while (replay->n_seen < 2 * within(size->claims, KEYS_LEAST, KEYS_MOST))
+			replay->n_seen *= 2;
 		replay->seen = calloc((size_t)replay->n_seen, sizeof(*replay->seen));
+	}
 	if (replay == NULL || replay->seen == NULL) {
 		free(replay);
 		why = weir__text_of_message(ret_message, 0);

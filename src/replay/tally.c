@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "os/memory.h"
 #include "store/table/hash.h"
 
 enum { PLACES_MIN = 1024 };
@@ -10,6 +11,9 @@ enum { PLACES_MIN = 1024 };
 bool weir__tally_init(struct weir__tally *tally)
 {
 	*tally = (struct weir__tally){ .places = calloc(PLACES_MIN, sizeof(tally->places[0])), .mask = PLACES_MIN - 1 };
+	if (weir__memory_random(&tally->spread, sizeof(tally->spread)) != 0)
+		tally->spread = UINT64_C(0x9e3779b97f4a7c15);
+	tally->spread |= 1;
 	return tally->places != NULL;
 }
 
@@ -26,9 +30,10 @@ uint64_t weir__tally_hash(uint64_t kind, const void *key, size_t n)
 	return hash ? hash : 1;
 }
 
-static struct weir__tally_entry *place_of(struct weir__tally_entry *places, uint64_t mask, uint64_t hash)
+static struct weir__tally_entry *place_of(struct weir__tally_entry *places, uint64_t spread, uint64_t mask,
+					  uint64_t hash)
 {
-	uint64_t i = hash & mask;
+	uint64_t i = weir__tally_place(spread, mask, hash);
 
 	while (places[i].hash != 0 && places[i].hash != hash)
 		i = (i + 1) & mask;
@@ -45,7 +50,7 @@ static bool grow(struct weir__tally *tally)
 		return false;
 	for (uint64_t i = 0; i <= tally->mask; i++)
 		if (tally->places[i].hash)
-			*place_of(places, mask, tally->places[i].hash) = tally->places[i];
+			*place_of(places, tally->spread, mask, tally->places[i].hash) = tally->places[i];
 	free(tally->places);
 	tally->places = places;
 	tally->mask = mask;
@@ -54,14 +59,14 @@ static bool grow(struct weir__tally *tally)
 
 const struct weir__tally_entry *weir__tally_add(struct weir__tally *tally, uint64_t hash, bool is_denied)
 {
-	struct weir__tally_entry *entry = place_of(tally->places, tally->mask, hash);
+	struct weir__tally_entry *entry = place_of(tally->places, tally->spread, tally->mask, hash);
 
 	if (entry->hash == 0) {
 		if (tally->n == WEIR__TALLY_MAX || (tally->n >= (tally->mask + 1) / 4 * 3 && !grow(tally))) {
 			tally->uncounted++;
 			return NULL;
 		}
-		entry = place_of(tally->places, tally->mask, hash);
+		entry = place_of(tally->places, tally->spread, tally->mask, hash);
 		entry->hash = hash;
 		tally->n++;
 	}
@@ -75,12 +80,12 @@ const struct weir__tally_entry *weir__tally_add(struct weir__tally *tally, uint6
 
 uint32_t weir__tally_all(const struct weir__tally *tally, uint64_t hash)
 {
-	return place_of(tally->places, tally->mask, hash)->all;
+	return place_of(tally->places, tally->spread, tally->mask, hash)->all;
 }
 
 uint32_t weir__tally_denied(const struct weir__tally *tally, uint64_t hash)
 {
-	return place_of(tally->places, tally->mask, hash)->denied;
+	return place_of(tally->places, tally->spread, tally->mask, hash)->denied;
 }
 
 size_t weir__tally_bytes(const struct weir__tally *tally)

@@ -21,6 +21,7 @@ struct weir__tally_entry {
 
 struct weir__tally {
 	struct weir__tally_entry *places;
+	uint64_t spread; /* odd and random: hashes of a hostile log are not beside each other */
 	uint64_t mask, n;
 	uint64_t with_denied; /* keys whose `denied` is not 0 */
 	uint64_t uncounted;
@@ -33,9 +34,15 @@ void weir__tally_fini(struct weir__tally *tally);
 /* A hash for keys of tallies; it differs for each `kind`. */
 uint64_t weir__tally_hash(uint64_t kind, const void *key, size_t n);
 
+/* The first place of a hash. */
+static inline uint64_t weir__tally_place(uint64_t spread, uint64_t mask, uint64_t hash)
+{
+	return (hash * spread) >> 32 & mask;
+}
+
 static inline void weir__tally_fetch(const struct weir__tally *tally, uint64_t hash)
 {
-	__builtin_prefetch(&tally->places[hash & tally->mask], 1);
+	__builtin_prefetch(&tally->places[weir__tally_place(tally->spread, tally->mask, hash)], 1);
 }
 
 /* Counts an event of a key. Returns its entry, valid until the next call, or NULL: it is not counted. */

@@ -25,6 +25,7 @@ struct run {
 	size_t *used;                     /* for each key, how many of its rows are before `until` */
 	uint64_t *numbers;                /* one for each key that has good rows */
 	uint64_t burst_least, burst_most; /* at any rate: what comes at once, and what comes at all */
+	int error;                        /* of note_pair */
 	struct weir_message *message;
 };
 
@@ -38,10 +39,9 @@ static int fail(struct run *run, const char *why)
 
 /* --- measures ---------------------------------------------------------------------------------------------------- */
 
-/* Adds a point, measured on all keys. */
-static int add_point(struct run *run, const struct weir_limit *limit)
+/* Measures a limit on all keys, or until it has denied more than `most` requests. */
+static int measure(struct run *run, const struct weir_limit *limit, uint64_t most, struct weir__tuning_point *point)
 {
-	struct weir__tuning_point *const point = &run->tuning->points[run->tuning->n];
 	const struct weir__arrivals *const arrivals = run->arrivals;
 	struct weir_plan plan;
 	size_t size, n;
@@ -58,7 +58,7 @@ static int add_point(struct run *run, const struct weir_limit *limit)
 	}
 	memset(point, 0, sizeof(*point));
 	point->limit = *limit;
-	for (uint32_t key = 0; key < arrivals->keys.n; key++) {
+	for (uint32_t key = 0; key < arrivals->keys.n && point->tried.denied <= most; key++) {
 		const struct weir__arrival *const rows = weir__arrivals_of(arrivals, key, &n);
 		const uint64_t denied = point->tried.denied;
 
@@ -67,8 +67,16 @@ static int add_point(struct run *run, const struct weir_limit *limit)
 		point->keys_denied += point->tried.denied > denied;
 	}
 	free(state);
-	run->tuning->n++;
 	return WEIR_OK;
+}
+
+/* Adds a point, measured on all keys. */
+static int add_point(struct run *run, const struct weir_limit *limit)
+{
+	const int error = measure(run, limit, UINT64_MAX, &run->tuning->points[run->tuning->n]);
+
+	run->tuning->n += error == WEIR_OK;
+	return error;
 }
 
 /* What flows at this rate within the horizon, rounded down. */
@@ -127,12 +135,12 @@ uint64_t weir__tuning_select(uint64_t *numbers, size_t n, size_t k)
 	return numbers[0];
 }
 
-/* The quantile over the keys of what `demand` returns. Keys without good rows do not count. */
+/* What `demand` returns, of the key that is the highest if `may` keys are left out. Keys without good rows do not
+ * count. */
 static uint64_t quantile(struct run *run,
 			 uint64_t (*demand)(struct run *, const struct weir__arrival *, size_t, const void *),
-			 const void *of)
+			 const void *of, uint64_t may)
 {
-	const uint64_t may = run->tuning->keys_may;
 	size_t n_keys = 0, n;
 
 	for (uint32_t key = 0; key < run->arrivals->keys.n; key++) {
@@ -157,7 +165,7 @@ static uint64_t demand_count(struct run *run, const struct weir__arrival *rows, 
 	return weir__demand_count(rows, n, *(const weir_ns *)period, &run->wish->bad);
 }
 
-/* --- a share of the keys may be denied --------------------------------------------------------------------------- */
+/* --- a share of the keys or of the requests may be denied -------------------------------------------------------- */
 
 static const uint64_t ladder[] = { 10, 12, 15, 20, 25, 30, 40, 50, 60, 80 };
 
@@ -183,16 +191,56 @@ static void each_rate(struct run *run, bool (*with)(struct run *, struct weir__r
 	}
 }
 
+/* The least burst, or count of a log, from `low` to `high`, with which the limit denies no more requests than may. It is
+ * assumed that more of it never denies more, which holds if all costs are equal. The curve has what is measured. */
+static int find_least(struct run *run, struct weir_limit limit, uint64_t low, uint64_t high, uint64_t *ret_least)
+{
+	uint64_t *const number = limit.algorithm == WEIR_SLIDING_LOG ? &limit.count : &limit.burst;
+	struct weir__tuning_point tried;
+
+	while (low < high) {
+		int error;
+
+		*number = low + (high - low) / 2;
+		error = measure(run, &limit, run->tuning->requests_may, &tried);
+		if (error != WEIR_OK)
+			return error;
+		if (tried.tried.denied > run->tuning->requests_may)
+			low = *number + 1;
+		else
+			high = *number;
+	}
+	*ret_least = low;
+	return WEIR_OK;
+}
+
+/* The least burst at this rate. `most` is one that is enough. */
+static int find_burst(struct run *run, struct weir__rate rate, uint64_t most, uint64_t *ret_burst)
+{
+	const bool has_keys = run->wish->has_denied_keys;
+	const uint64_t least = has_keys ? quantile(run, demand_burst, &rate, run->tuning->keys_may) : 1;
+
+	*ret_burst = least;
+	if (!run->wish->has_denied)
+		return WEIR_OK;
+	return find_least(run, weir_limit_of(WEIR_TOKEN_BUCKET, rate.count, rate.period), least,
+			  weir__min(most, quantile(run, demand_burst, &rate, 0)), ret_burst);
+}
+
 /* The bursts at all rates come first, because they say which rates are worth a full measure: at lower rates a key may
  * take nearly all that it ever takes at once, at higher ones the burst falls no more. A burst as at a lower rate is only
  * worse. */
 static bool note_pair(struct run *run, struct weir__rate rate)
 {
 	struct weir__tuning *const tuning = run->tuning;
-	const uint64_t burst = quantile(run, demand_burst, &rate);
+	const uint64_t before = tuning->n > 0 ? tuning->points[tuning->n - 1].limit.burst : UINT64_MAX;
 	struct weir__tuning_point *point;
+	uint64_t burst;
 
-	if (tuning->n > 0 && burst == tuning->points[tuning->n - 1].limit.burst)
+	run->error = find_burst(run, rate, before, &burst);
+	if (run->error != WEIR_OK)
+		return false;
+	if (burst == before)
 		return burst > run->burst_least;
 	if (tuning->n == 1 && burst > run->burst_most / FIFTHS * (FIFTHS - 1))
 		tuning->n = 0;
@@ -201,6 +249,12 @@ static bool note_pair(struct run *run, struct weir__rate rate)
 	point->limit.burst = burst;
 	point->most = weir__add_saturating(burst, flow(rate, run->wish->horizon));
 	return burst > run->burst_least && tuning->n < CURVE_MOST;
+}
+
+static bool keeps_shares(const struct run *run, const struct weir__tuning_point *point)
+{
+	return (!run->wish->has_denied_keys || point->keys_denied <= run->tuning->keys_may) &&
+	       (!run->wish->has_denied || point->tried.denied <= run->tuning->requests_may);
 }
 
 static int measure_pairs(struct run *run)
@@ -217,10 +271,23 @@ static int measure_pairs(struct run *run)
 		if (error != WEIR_OK)
 			return error;
 		tuning->points[i].most = most;
-		tuning->points[i].keeps = tuning->points[i].keys_denied <= tuning->keys_may;
+		tuning->points[i].keeps = keeps_shares(run, &tuning->points[i]);
 	}
 	tuning->n_curve = n;
 	return WEIR_OK;
+}
+
+/* The least count of a sliding log. */
+static int find_count(struct run *run, weir_ns period, uint64_t *ret_count)
+{
+	const bool has_keys = run->wish->has_denied_keys;
+	const uint64_t least = has_keys ? quantile(run, demand_count, &period, run->tuning->keys_may) : 1;
+
+	*ret_count = least;
+	if (!run->wish->has_denied || least > WEIR_LOG_COUNT_MAX)
+		return WEIR_OK;
+	return find_least(run, weir_limit_of(WEIR_SLIDING_LOG, least, period), least,
+			  weir__min(WEIR_LOG_COUNT_MAX, quantile(run, demand_count, &period, 0)), ret_count);
 }
 
 /* Sliding logs: the period is the horizon, or whatever catches most of the bad requests. */
@@ -231,20 +298,22 @@ static int add_logs(struct run *run)
 
 	for (size_t i = 0; i < (has_bad ? COUNT_OF(periods) : 1); i++) {
 		const weir_ns period = has_bad ? periods[i] : run->wish->horizon;
-		const uint64_t count = quantile(run, demand_count, &period);
-		const struct weir_limit limit = weir_limit_of(WEIR_SLIDING_LOG, count, period);
 		const uint64_t times = run->wish->horizon / period + (run->wish->horizon % period != 0);
 		struct weir__tuning_point *point;
-		int error;
+		struct weir_limit limit;
+		uint64_t count = 0;
+		int error = find_count(run, period, &count);
 
-		if (count > WEIR_LOG_COUNT_MAX)
+		if (error == WEIR_OK && count > WEIR_LOG_COUNT_MAX)
 			continue;
-		error = add_point(run, &limit);
+		limit = weir_limit_of(WEIR_SLIDING_LOG, count, period);
+		if (error == WEIR_OK)
+			error = add_point(run, &limit);
 		if (error != WEIR_OK)
 			return error;
 		point = &run->tuning->points[run->tuning->n - 1];
 		point->most = weir__saturate(weir__mul(count, times));
-		point->keeps = point->keys_denied <= run->tuning->keys_may;
+		point->keeps = keeps_shares(run, point);
 	}
 	return WEIR_OK;
 }
@@ -260,16 +329,35 @@ static bool is_better(const struct run *run, const struct weir__tuning_point *a,
 	return weir__mul(a->most, FIFTHS) < weir__mul(b->most, FIFTHS - fifths);
 }
 
+/* What burst_least and burst_most say. For a share of the requests, at the highest and lowest rate of the ladder. */
+static int find_bounds(struct run *run)
+{
+	const uint64_t may = run->tuning->keys_may;
+	int error;
+
+	if (!run->wish->has_denied) {
+		run->burst_least = quantile(run, demand_count, &(const weir_ns){ 1 }, may);
+		run->burst_most = quantile(run, demand_count, &(const weir_ns){ UINT64_MAX }, may);
+		return WEIR_OK;
+	}
+	error = find_burst(run, (struct weir__rate){ PER_SECOND_MOST, SECOND }, UINT64_MAX, &run->burst_least);
+	return error == WEIR_OK ? find_burst(run, (struct weir__rate){ 1, DAY }, UINT64_MAX, &run->burst_most) : error;
+}
+
 static int tune_denied(struct run *run)
 {
 	struct weir__tuning *const tuning = run->tuning;
 	int error;
 
-	tuning->keys_may = weir__saturate(weir__mul(tuning->keys, run->wish->denied_ppm) / WEIR__TUNING_PPM);
-	run->burst_least = quantile(run, demand_count, &(const weir_ns){ 1 });
-	run->burst_most = quantile(run, demand_count, &(const weir_ns){ UINT64_MAX });
-	each_rate(run, note_pair);
-	error = measure_pairs(run);
+	tuning->keys_may = weir__saturate(weir__mul(tuning->keys, run->wish->denied_keys_ppm) / WEIR__TUNING_PPM);
+	tuning->requests_may = weir__saturate(weir__mul(tuning->requests, run->wish->denied_ppm) / WEIR__TUNING_PPM);
+	error = find_bounds(run);
+	if (error == WEIR_OK)
+		each_rate(run, note_pair);
+	if (error == WEIR_OK)
+		error = run->error;
+	if (error == WEIR_OK)
+		error = measure_pairs(run);
 	if (error == WEIR_OK)
 		error = add_logs(run);
 	if (error != WEIR_OK)
@@ -348,6 +436,52 @@ static int add_splits(struct run *run)
 	return WEIR_OK;
 }
 
+static uint64_t all_denied(const struct weir__tuning_point *point)
+{
+	return point->tried.denied + point->tried.marked_denied;
+}
+
+/* Of the points on the curve that deny as few as the best, the best becomes the one that denies fewest when traffic
+ * doubles, doubles again, and so on, until only one is left. Instead of the traffic doubling, the limit is halved. */
+static int prefer_growth(struct run *run)
+{
+	const struct weir__rate passed = run->wish->passed;
+	struct weir__tuning *const tuning = run->tuning;
+	uint64_t denied[SPLITS];
+	size_t n = 0, left[SPLITS];
+
+	for (size_t i = 0; i < tuning->n_curve; i++)
+		if (all_denied(&tuning->points[i]) == all_denied(&tuning->points[tuning->best]))
+			left[n++] = i;
+	for (uint64_t scale = 2; n > 1 && scale <= weir__min(passed.count, UINT64_MAX / passed.period); scale *= 2) {
+		uint64_t fewest = UINT64_MAX;
+		size_t kept = 0;
+
+		for (size_t i = 0; i < n; i++) {
+			struct weir_limit limit = tuning->points[left[i]].limit;
+			struct weir__tuning_point tried;
+			int error;
+
+			limit.period *= scale;
+			limit.burst /= scale;
+			denied[i] = UINT64_MAX;
+			if (limit.burst == 0)
+				continue;
+			error = measure(run, &limit, fewest, &tried);
+			if (error != WEIR_OK)
+				return error;
+			denied[i] = all_denied(&tried);
+			fewest = weir__min(fewest, denied[i]);
+		}
+		for (size_t i = 0; i < n; i++)
+			if (denied[i] == fewest)
+				left[kept++] = left[i];
+		n = kept;
+		tuning->best = left[0];
+	}
+	return WEIR_OK;
+}
+
 static int tune_passed(struct run *run)
 {
 	const struct weir__rate passed = run->wish->passed;
@@ -355,6 +489,11 @@ static int tune_passed(struct run *run)
 	const struct weir_limit log = weir_limit_of(WEIR_SLIDING_LOG, passed.count, passed.period);
 	int error = add_splits(run);
 
+	for (size_t i = 1; i < tuning->n && error == WEIR_OK; i++)
+		if (all_denied(&tuning->points[i]) < all_denied(&tuning->points[tuning->best]))
+			tuning->best = i;
+	if (error == WEIR_OK)
+		error = prefer_growth(run);
 	if (error == WEIR_OK && passed.count <= WEIR_LOG_COUNT_MAX) {
 		const uint64_t times = run->wish->horizon / passed.period + (run->wish->horizon % passed.period != 0);
 
@@ -366,13 +505,9 @@ static int tune_passed(struct run *run)
 		error = add_longest_queue(run, passed);
 	if (error != WEIR_OK)
 		return error;
-	for (size_t i = 1; i < tuning->n; i++) {
-		const struct weir__demand_tried *const a = &tuning->points[i].tried;
-		const struct weir__demand_tried *const b = &tuning->points[tuning->best].tried;
-
-		if (a->denied + a->marked_denied < b->denied + b->marked_denied)
+	for (size_t i = tuning->n_curve; i < tuning->n; i++)
+		if (all_denied(&tuning->points[i]) < all_denied(&tuning->points[tuning->best]))
 			tuning->best = i;
-	}
 	return WEIR_OK;
 }
 
@@ -483,7 +618,7 @@ static int tune(struct run *run)
 		return fail(run, "no request is left to choose by: all are held out or bad");
 	if (wish->bad.until > wish->bad.from && run->tuning->bad_requests == 0)
 		return fail(run, "no request before the part held out is in the bad interval");
-	if (wish->has_denied)
+	if (weir__tuning_is_of_shares(wish))
 		return tune_denied(run);
 	return wish->passed.count > 0 ? tune_passed(run) : tune_wait(run);
 }

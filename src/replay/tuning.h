@@ -1,10 +1,12 @@
 /* tuning.h: which limit keeps a wish, by what a log demands. Pure arithmetic on arrivals in memory.
  *
  * Wishes of three kinds:
- *   denied   at most a share of the keys is ever denied. For each rate on a ladder, the smallest burst that denies none
- *            is known for each key; the burst of the limit is the quantile of these. Of all such pairs of rate and burst
- *            the best lets a key take least within `horizon`, or denies most of what is marked as bad.
- *   passed   at most so much in any period. The best denies fewest requests.
+ *   denied   at most a share of the keys is ever denied, or a share of the requests, or both. For each rate on a ladder,
+ *            the smallest burst that denies none is known for each key; for a share of the keys, the burst of the limit
+ *            is the quantile of these. For a share of the requests it is found by halving. Of all such pairs of rate and
+ *            burst the best lets a key take least within `horizon`, or denies most of what is marked as bad.
+ *   passed   at most so much in any period. The best denies fewest requests. Of buckets that deny equally few, it is the one
+ *            that would if traffic doubled, and doubled again.
  *   wait     a share of the requests waits no longer than this in a queue. Alone: the least rate that does it, with a
  *            queue that denies none. With `passed`: the longest queue at that rate.
  *
@@ -18,8 +20,9 @@
 enum { WEIR__TUNING_POINTS_MAX = 128, WEIR__TUNING_PPM = 1000000 };
 
 struct weir__tuning_wish {
-	bool has_denied, has_wait;
-	uint32_t denied_ppm;      /* the share of keys that may be denied, in millionths */
+	bool has_denied_keys, has_denied, has_wait;
+	uint32_t denied_keys_ppm; /* the share of keys that may be denied, in millionths */
+	uint32_t denied_ppm;      /* the same of requests */
 	struct weir__rate passed; /* count 0: no such wish */
 	uint32_t wait_ppm;        /* the share of requests that */
 	weir_ns wait;             /* wait no longer than this */
@@ -39,11 +42,17 @@ struct weir__tuning_point {
 struct weir__tuning {
 	uint64_t requests, bad_requests; /* that were used */
 	uint64_t keys;                   /* with a request outside of the bad interval */
-	uint64_t keys_may;               /* how many of them may be denied */
+	uint64_t keys_may, requests_may; /* how many of them may be denied */
 	struct weir__tuning_point points[WEIR__TUNING_POINTS_MAX];
 	size_t n, n_curve; /* the first points are the trade-off curve, by rising rate */
 	size_t best;
 };
+
+/* Whether the wish is for shares of what is denied. */
+static inline bool weir__tuning_is_of_shares(const struct weir__tuning_wish *wish)
+{
+	return wish->has_denied_keys || wish->has_denied;
+}
 
 /* WEIR_ERR_LIMIT: no limit keeps the wish, or nothing is left to use; the message says which. WEIR_ERR_SYSTEM: no
  * memory. The arrivals must be grouped. */

@@ -7,6 +7,7 @@ Covers: src/cli/replay_html.c"""
 
 import base64
 import hashlib
+import html
 import html.parser
 import json
 import os
@@ -98,6 +99,29 @@ def a_page_is_whole_and_needs_nothing(folder):
         assert text.count("<figure>") == (2 if options else 1)
 
 
+def a_page_has_the_notes_of_the_report(folder):
+    replay(folder, log_of([(at, b"198.51.100.1", b"/") for at in (0, 40, 90, 20)]), "--html-names", "plain")
+    done = subprocess.run([WEIR, "replay", "--policy", "new & <i>.yaml", "log", "--html", "page.html"], cwd=folder, capture_output=True,
+                          timeout=TIMEOUT_S, check=True)
+    notes = done.stdout.decode().partition("what to know about these numbers\n")[2].replace("\n  ", " ").splitlines()
+    with open(os.path.join(folder, "page.html"), encoding="utf-8") as file:
+        shown = [html.unescape(note) for note in re.findall("<li>(.*)</li>", file.read().partition('<ul class="notes">')[2])]
+    assert len(notes) > 4 and [f"- {note}" for note in shown] == notes, (notes, shown)
+    assert any("later in the log than --reorder" in note for note in notes), notes
+
+
+def rates_are_exact(folder):
+    for n, seconds, top, middle in ((5, 1, "5/s", "2.50/s"), (1, 1, "1/s", "0.50/s"), (250, 1, "250/s", "125/s"), (25, 1, "25/s", "12.5/s"),
+                                    (3, 7200, None, None)):
+        _, text = replay(folder, log_of(sorted((at * seconds // n, b"198.51.100.1", b"/") for at in range(n))))
+        shown = re.search(r'class="top">([^<]*)</span><span class="middle">([^<]*)<', text).groups()
+        if top:
+            assert shown == (top, middle), (n, shown)
+            assert f"<b>{top}</b>" in text
+        else:
+            assert re.fullmatch(r"0\.\d\d/s", shown[0]) and float(shown[0][:-2]) < 0.2, shown
+
+
 def hostile_bytes_stay_text(folder):
     lines = [(at, client, b"/") for at in range(6) for client in HOSTILE]
     with open(os.path.join(folder, "names.yaml"), "w", encoding="ascii") as file:
@@ -126,7 +150,7 @@ def faults_are_reported(folder):
         assert text in told, told
 
 
-for test in (a_page_is_whole_and_needs_nothing, hostile_bytes_stay_text, names_differ_from_page_to_page, faults_are_reported):
+for test in (a_page_is_whole_and_needs_nothing, a_page_has_the_notes_of_the_report, rates_are_exact, hostile_bytes_stay_text, names_differ_from_page_to_page, faults_are_reported):
     with tempfile.TemporaryDirectory(prefix="weir-html-") as folder:
         test(folder)
     print("ok", test.__name__.replace("_", " "))

@@ -2,7 +2,7 @@
 """weir replay: reports, comparisons, conditions, inputs of all kinds, and hostile ones.
 
     replay_test.py WEIR EXAMPLES"""
-# Covers: src/cli/replay.c, src/cli/replay_csv.c, src/cli/replay_json.c, src/cli/replay_report.c, src/os/byte_stream.c,
+# Covers: src/cli/log_options.c, src/cli/output.c, src/cli/replay.c, src/cli/replay_csv.c, src/cli/replay_json.c, src/cli/replay_report.c, src/os/byte_stream.c,
 # src/replay/log_input.c, src/replay/log_reader.c, src/replay/replay.c, src/replay/replay_changes.c, src/replay/replay_stats.c
 
 import csv
@@ -15,6 +15,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import unicodedata
 import unittest
 
 try:
@@ -188,25 +189,51 @@ class Replay(unittest.TestCase):
     def test_the_examples_for_ci(self):
         if yaml is None:
             self.skipTest("python3-yaml is not installed")
-        self.write("access.log", line() * 3)
-        with gzip.open(self.path("access.log.gz"), "wb") as file:
-            file.write((line() * 3 + line(ip="10.0.0.2")).encode())
-        self.write("old.yaml", LOOSE)
         with open(os.path.join(EXAMPLES, "github.yml"), encoding="utf-8") as file:
             steps = yaml.safe_load(file)["jobs"]["replay"]["steps"]
         with open(os.path.join(EXAMPLES, "gitlab.yml"), encoding="utf-8") as file:
-            scripts = [yaml.safe_load(file)["policy"]["script"], "\n".join(step.get("run", "") for step in steps).splitlines()]
-        for script in scripts:
-            commands = [command.strip() for command in script if command.strip().startswith("weir ")]
-            self.assertEqual([command.split()[1] for command in commands], ["check-config", "replay"])
+            gitlab = yaml.safe_load(file)["policy"]["script"]
+        # actions/checkout fetches all branches, GitLab the one that is merged. Both check out without a local branch.
+        for name, script, whole, variables in (
+                ("github", [step["run"] for step in steps if "run" in step], True, {"GITHUB_BASE_REF": "trunk"}),
+                ("gitlab", gitlab, False, {"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "trunk"})):
             for policy, code in ((LOOSE, 0), (POLICY, 4)):
-                self.write("policy.yaml", policy)
-                done = subprocess.run(["sh", "-ec", "\n".join(commands)], cwd=self.folder, capture_output=True, text=True,
-                                      timeout=PATIENCE_S, check=False,
-                                      env=os.environ | {"PATH": os.path.dirname(WEIR) + ":" + os.environ["PATH"]})
-                self.assertEqual(done.returncode, code, done.stderr)
-                with open(self.path("changes.csv"), encoding="utf-8") as file:
-                    self.assertEqual(len(file.readlines()), 1 if code == 0 else 2)
+                with self.subTest(name, code=code):
+                    self.check_in_ci(script, policy, code, whole, variables)
+
+    def check_in_ci(self, script, policy, code, whole, variables):
+        """Runs the script in a clone of a repository in which a branch changes the policy."""
+        with tempfile.TemporaryDirectory() as folder:
+            source, clone, home = (os.path.join(folder, name) for name in ("source", "clone", "home"))
+            os.mkdir(home)
+            environment = {"PATH": os.path.dirname(WEIR) + ":" + os.environ["PATH"], "HOME": home, "GITHUB_WORKSPACE": clone,
+                           "GIT_CONFIG_NOSYSTEM": "1"} | variables
+
+            def call(*words, where=source, expected=0):
+                done = subprocess.run(words, cwd=where, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+                                      env=environment)
+                self.assertEqual(done.returncode, expected, f"{words}: {done.stdout}{done.stderr}")
+
+            def commit(**files):
+                for name, text in files.items():
+                    with open(os.path.join(source, name.replace("_", ".")), "wb") as file:
+                        file.write(text)
+                call("git", "add", ".")
+                call("git", "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "files")
+
+            call("git", "init", "-q", "-b", "trunk", source, where=folder)
+            commit(policy_yaml=(LOOSE + "# old\n").encode(),
+                   access_log_gz=gzip.compress((line() * 3 + line(ip="10.0.0.2")).encode()))
+            call("git", "checkout", "-qb", "change")
+            commit(policy_yaml=policy.encode())
+            call("git", "clone", "-q", *([] if whole else ["--depth", "20"]), "--branch", "change", "file://" + source, clone)
+            call("git", "checkout", "-q", "--detach", where=clone)
+            call("git", "branch", "-qD", "change", where=clone)
+            if whole and os.geteuid() == 0:  # as in a container: the files belong to the user of the machine, not to root
+                call("chown", "-R", "1001:1001", clone)
+            call("sh", "-ec", "\n".join(script), where=clone, expected=code)
+            with open(os.path.join(clone, "changes.csv"), encoding="utf-8") as file:
+                self.assertEqual(len(file.readlines()), 1 if code == 0 else 2)
 
     # --- inputs
 
@@ -256,6 +283,20 @@ class Replay(unittest.TestCase):
                 code, out, err = self.replay("--format", name, "-", given=text)
                 self.assertEqual((code, out), (1, ""), err)
 
+    def test_no_output_has_bytes_that_a_terminal_obeys(self):
+        hidden = "\x1b]0;x\x07 \x9b31m \u202eab \u2028 \u200b \U000e0022".replace(" ", "_")
+        self.write("a.log", (line(ip=hidden, path="/" + hidden, time="10:00:10") * 4 + hidden + "\n").encode() + b"\xff\xfe\n")
+        self.write("old.yaml", LOOSE)
+        for words in ((), ("--json",), ("--csv", "-"), ("--csv", "-", "--all"), ("--compare", "old.yaml"),
+                      ("--compare", "old.yaml", "--json"), ("--compare", "old.yaml", "--csv", "-")):
+            code, out, err = self.replay(*words, "a.log")
+            self.assertEqual((code, err), (0, ""), words)
+            self.assertIn("31m", out, words)
+            self.assertEqual([one for one in out.replace("\r\n", "\n")
+                              if unicodedata.category(one) in ("Cc", "Cf", "Zl", "Zp") and one != "\n"], [], words)
+        clients = self.document("a.log")["replay"]["top_clients"]
+        self.assertEqual(clients[0]["client"], hidden)
+
     def test_times_at_the_ends(self):
         stamps = ("1970-01-01T00:00:00Z", "2026-11-18T10:00:00Z", "2262-04-11T23:47:15Z")
         self.write("a.csv", "time,ip\n" + "".join(f"{stamp},10.0.0.1\n" * 3 for stamp in stamps) + "2262-04-11T23:47:16Z,a\n")
@@ -282,6 +323,66 @@ class Replay(unittest.TestCase):
         found = self.document("--map", "api_key=who", "--client", "api_key", "a.json", policy="key.yaml")["replay"]
         self.assertEqual((found["denied"], found["clients"]), (1, 2))
 
+    @unittest.skipUnless(os.path.exists("/usr/share/zoneinfo/Europe/Berlin"), "no zone data")
+    def test_local_times(self):
+        def arrivals(*times, words=()):
+            self.write("a.csv", "time,ip\n" + "".join(f"{time}.5,10.0.0.1\n" for time in times))
+            code, out, err = self.replay("--tz", "Europe/Berlin", "--csv", "-", "--all", "a.csv", *words)
+            self.assertEqual(code, 0, err)
+            return [row["arrival"][11:19] for row in csv.DictReader(io.StringIO(out))]
+
+        self.assertEqual(arrivals("2026-01-15 12:00:00", "2026-07-15 12:00:00"), ["11:00:00", "10:00:00"])
+        # From 02:00 on, clocks show 03:00.
+        self.assertEqual(arrivals("2026-03-29 01:59:59", "2026-03-29 02:30:00", "2026-03-29 03:30:00", "2026-03-29 04:00:00"),
+                         ["00:59:59", "01:30:00", "01:30:00", "02:00:00"])
+        # From 03:00 on, clocks show 02:00 again.
+        twice = ["2026-10-25 02:00:00", "2026-10-25 02:59:55", "2026-10-25 02:59:50", "2026-10-25 02:00:01", "2026-10-25 02:30:00",
+                 "2026-10-25 03:00:00"]
+        self.assertEqual(arrivals(*twice), ["00:00:00", "00:59:50", "00:59:55", "01:00:01", "01:30:00", "02:00:00"])
+        self.assertEqual(arrivals("2026-10-25 02:20:00", "2026-10-25 02:19:51"), ["00:19:51", "00:20:00"])
+        self.assertEqual(arrivals("2026-10-25 02:20:00", "2026-10-25 02:19:49"), ["00:20:00", "01:19:49"])
+        self.write("b.log", line(time="10:00:00"))
+        self.assertEqual(self.document("b.log", "--tz", "Europe/Berlin")["from"], "2026-11-18T10:00:00.000000000Z")
+
+    def test_a_map_of_a_field_that_no_log_has_is_an_error(self):
+        self.write("a.csv", "time,client\n2026-11-18T10:00:00Z,10.0.0.1\n")
+        self.write("b.csv", "time,address\n2026-11-18T10:00:00Z,10.0.0.1\n")
+        self.write("c.log", '{"time":"2026-11-18T10:00:00Z"}\n')
+        self.assertEqual(self.document("a.csv", "--map", "ip=client")["replay"]["clients"], 1)
+        self.assertIn('the log does not have the field "clint" of --map',
+                      self.refused("--policy", "policy.yaml", "a.csv", "--map", "ip=clint", code=1))
+        self.assertEqual(self.document("a.csv", "b.csv", "--map", "ip=client")["replay"]["requests"], 2)
+        self.assertIn('no log has the field "clint"',
+                      self.refused("--policy", "policy.yaml", "a.csv", "b.csv", "--map", "ip=clint", code=1))
+        self.assertEqual(self.document("c.log", "--map", "ip=clint")["replay"]["requests"], 1)
+        self.write("five.yaml", "limits:\n  - name: five\n    key: [a, b, c, d, e]\n    limit: 2/min\n")
+        words = [word for name in "abcde" for word in ("--map", f"{name}=client")]
+        self.assertEqual(self.document("a.csv", *words[:8], policy="five.yaml")["replay"]["requests"], 1)
+        self.assertIn("mapped more than 4 times", self.refused("--policy", "five.yaml", "a.csv", *words, code=1))
+
+    def test_lines_of_combined_that_go_on(self):
+        timed = [line().rstrip() + f" {seconds}\n" for seconds in ("0.004", "1.250")]
+        self.write("a.log", "".join(timed))
+        found = self.document("a.log")
+        self.assertEqual((found["inputs"][0]["format"], found["inputs"][0]["has_durations"]), ("combined_timed", True))
+        self.assertEqual(found["replay"]["over_time"]["begins"], "2026-11-18T09:59:59.000000000Z")
+        note = "Lines go on behind the last field of their format"
+        self.assertNotIn(note, self.replay("a.log")[1])
+        self.write("a.log", timed[0] + line())
+        self.assertEqual(self.document("a.log")["inputs"][0]["format"], "combined")
+        self.assertIn(note, self.replay("a.log")[1])
+        self.write("a.log", line())
+        self.assertNotIn(note, self.replay("a.log")[1])
+
+    def test_an_attribute_that_the_log_does_not_have_is_named(self):
+        self.write("a.log", line() * 40)
+        self.write("keyed.yaml", "limits:\n  - name: a\n    key: [api_key]\n    limit: 1/min\n" + POLICY.partition("\n")[2])
+        for policy, names in (("keyed.yaml", ["api_key"]), ("policy.yaml", [])):
+            self.assertEqual(self.document("a.log", policy=policy)["missing_attributes"], names)
+            self.assertEqual("use --map api_key=FIELD." in self.replay("a.log", policy=policy)[1], bool(names))
+        self.write("some.csv", "time,ip,api_key\n" + "2026-11-18T10:00:00Z,10.0.0.1,\n" * 70 + "2026-11-18T10:00:01Z,10.0.0.1,x\n")
+        self.assertEqual(self.document("some.csv", policy="keyed.yaml")["missing_attributes"], [])
+
     def test_inputs_that_cannot_be_read(self):
         self.write("empty", "")
         os.mkdir(self.path("folder"))
@@ -290,6 +391,8 @@ class Replay(unittest.TestCase):
                           ("missing", "missing: No such file"), ("prose", "prose: its format cannot be detected")):
             self.assertIn(why, self.refused("--policy", "policy.yaml", name, code=1))
         self.write("a.log", line())
+        self.write("cut.gz", gzip.compress(line().encode())[:-30])  # within the first line
+        self.assertIn("cut.gz: the compressed data end too early\n", self.refused("--policy", "policy.yaml", "cut.gz", code=1))
         self.assertEqual(self.document("empty", "a.log")["replay"]["requests"], 1)
         self.assertIn("no requests in the log: 1 bad lines",
                       self.refused("--policy", "policy.yaml", "--format", "combined", "prose", code=1))
@@ -300,7 +403,9 @@ class Replay(unittest.TestCase):
         self.write("a.log", line())
         for words, why in ((("a.log",), "--policy FILE is missing"), (("--policy", "policy.yaml"), "the log is missing"),
                            (("--polcy", "x"), "did you mean --policy?"), (("--policy",), "--policy needs a value"),
-                           (("--policy", "policy.yaml", "--tz", "CET", "a.log"), '--tz "CET": use an offset'),
+                           (("--polcy=x",), "did you mean --policy?"), (("--json=1",), '"--json": this option takes no value'),
+                           (("--policy=policy.yaml", "--top=101", "a.log"), '--top "101"'),
+                           (("--policy", "policy.yaml", "--tz", "Mars/Base", "a.log"), '--tz "Mars/Base": use an offset'),
                            (("--policy", "policy.yaml", "--reorder", "2hour", "a.log"), "at most 1hour"),
                            (("--policy", "policy.yaml", "--keys", "0", "a.log"), '--keys "0"'),
                            (("--policy", "policy.yaml", "--top", "101", "a.log"), '--top "101"'),
@@ -314,6 +419,7 @@ class Replay(unittest.TestCase):
             self.assertIn(why, self.refused(*words, code=2), words)
         self.assertIn("did you mean combined?", self.refused("--policy", "policy.yaml", "--format", "combind", "a.log", code=1))
         self.assertEqual(self.run_weir("--help")[0], 0)
+        self.assertEqual(self.run_weir("--policy=policy.yaml", "--client=ip", "a.log"), self.replay("a.log"))
 
     def test_policies_that_cannot_be_used(self):
         self.write("a.log", line())
@@ -323,6 +429,41 @@ class Replay(unittest.TestCase):
         self.assertIn("wrong.yaml:3", self.refused("--policy", "policy.yaml", "--compare", "wrong.yaml", "a.log", code=1))
         self.assertIn("Envoy's format", self.refused("--policy", "envoy.yaml", "a.log", code=1))
         self.assertIn("missing.yaml", self.refused("--policy", "missing.yaml", "a.log", code=1))
+
+    def test_a_log_counts_once(self):
+        self.write("a.log", line())
+        self.write("b.log", line())
+        os.symlink("a.log", self.path("link"))
+        for words in (("a.log", "a.log"), ("b.log", "a.log", "./a.log"), ("link", "b.log", "a.log")):
+            self.assertIn("are the same file", self.refused("--policy", "policy.yaml", *words, code=2), words)
+        self.assertEqual(self.document("a.log", "b.log")["replay"]["requests"], 2)
+
+    def test_a_file_that_is_read_is_not_written(self):
+        self.write("a.log", line())
+        self.write("old.yaml", LOOSE)
+        os.symlink("a.log", self.path("link"))
+        for words in (("--csv", "a.log"), ("--csv", "./a.log"), ("--html", "link"), ("--csv", "policy.yaml"),
+                      ("--compare", "old.yaml", "--html", "old.yaml")):
+            self.assertIn("it is also read", self.refused("--policy", "policy.yaml", *words, "a.log", code=2), words)
+        for name in ("out", "a.csv"):
+            self.assertIn("also the file of --csv",
+                          self.refused("--policy", "policy.yaml", "--csv", name, "--html", name, "a.log", code=2))
+            self.write("a.csv", "")
+        self.assertIn('--html "-"', self.refused("--policy", "policy.yaml", "--html", "-", "a.log", code=2))
+        with open(self.path("a.log"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), line())
+
+    def test_only_regular_files_get_another_mode(self):
+        """Of /dev/null, root would change it for the whole machine."""
+        self.write("a.log", line() * 3)
+        self.write("page", "")
+        os.chmod(self.path("page"), 0o644)
+        os.mkfifo(self.path("pipe"), 0o644)
+        os.chmod(self.path("pipe"), 0o644)
+        with subprocess.Popen(["cat", "pipe"], cwd=self.folder, stdout=subprocess.PIPE) as reader:
+            code, _, err = self.replay("--csv", "pipe", "--html", "page", "a.log")
+            self.assertEqual((code, len(reader.stdout.read().splitlines())), (0, 2), err)
+        self.assertEqual([stat.S_IMODE(os.stat(self.path(name)).st_mode) for name in ("pipe", "page")], [0o644, 0o600])
 
     def test_a_full_disk_is_an_error(self):
         self.write("a.log", line() * 3)

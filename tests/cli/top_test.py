@@ -30,6 +30,7 @@ sys.path.insert(0, os.path.join(HERE, "../server"))
 sys.dont_write_bytecode = True
 
 from daemon import TIMEOUT_S, daemon, run  # noqa: E402
+from redis_server import redis  # noqa: E402
 from resp_client import Client  # noqa: E402
 
 WEIR, POLICY, PAGE = sys.argv[1:4]
@@ -309,6 +310,28 @@ def consistency():
             top.until("> few", "few, exact: top keys")
 
 
+def eventual():
+    """Both servers may be ahead by 30 units, which are pushed at last when 15 wait."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as policy, redis() as store:
+        policy.write("limits:\n  - {name: later, key: [user], limit: 600/3000day fixed_window, consistency: {eventual: {sync: 10s, ahead: 5%}}}\n"
+                     "  - {name: few, key: [user], limit: 99/s, consistency: eventual}\n")
+        policy.flush()
+        options = ("--store", store.url, "--store_budget", "10s")
+        with serving(policy.name, load=False, options=options) as one, terminal(one.address) as top, Client(one) as client:
+            top.until("store up, 1 node,", "later", "few")
+            top.press("G", "k")
+            top.until("> few", "few, exact: top keys")
+            top.press("j")
+            top.until("> later", "later, eventual within 0 units: top keys", "0 calls per 1,000 decisions")
+            with serving(policy.name, load=False, options=options):
+                top.until("2 nodes", "later, eventual within 30 units: top keys")
+                for _ in range(11):  # the first one goes to Redis
+                    assert client.ask("WEIR.TAKE", "k", "@later")[0] == 1
+                top.until("2 nodes, 91 calls per 1,000 decisions, 0 units held, 10 units waiting")
+                assert client.ask("WEIR.TAKE", "k", "@later", 5)[0] == 1
+                top.until("0 units held", gone=["waiting"])
+
+
 def sizes():
     with serving() as one, terminal(one.address) as top:
         top.until(*NAMES)
@@ -477,6 +500,8 @@ def once():
 
 def called_wrongly():
     for code, said, words in ((2, "unknown option", ["--all"]), (2, "needs a value", ["--at"]), (2, "invalid address", ["--at", "nowhere"]),
+                              (2, "invalid address", ["--at=nowhere"]), (2, "takes no value", ["--once=1"]),
+                             
                               (2, "unknown option", ["x"]), (3, "no server at", ["--at", "/nowhere/socket", "--once"]),
                               (2, "", ["--password-file", "/nowhere/file"])):
         done = piped(*words)
@@ -522,7 +547,7 @@ def requests_that_match_no_limit():
 
 
 RECORDS = "--record" in sys.argv[4:]
-TESTS = [limits_under_load, pause, consistency, sizes, small_sizes, with_observe_off, more_limits_than_are_told, the_server_is_started_anew, names_that_a_terminal_would_obey, the_terminal_is_as_it_was,
+TESTS = [limits_under_load, pause, consistency, eventual, sizes, small_sizes, with_observe_off, more_limits_than_are_told, the_server_is_started_anew, names_that_a_terminal_would_obey, the_terminal_is_as_it_was,
          few_bytes_and_plain_ones, once, called_wrongly, the_page_shows_it, requests_that_match_no_limit]
 
 if __name__ == "__main__":

@@ -98,6 +98,10 @@ class Size(Folder):
             code, out, err = tune(*[word for pair in good.items() if pair[0] != missing for word in pair])
             self.assertEqual((code, out), (2, ""))
             self.assertIn(f"{missing} is missing; --inflow, --outflow and --wait go together", err)
+        for words, message in ((("--json=1",), '"--json": this option takes no value'), (("a.log", "--wish"), "--wish needs a value")):
+            code, out, err = tune(*words)
+            self.assertEqual((code, out), (2, ""))
+            self.assertIn(message, err)
 
 
 class Log(Folder):
@@ -135,6 +139,23 @@ class Log(Folder):
         self.assertEqual(bursts, sorted(bursts, reverse=True))
         self.assertGreater(len(rates), 10)
 
+    def test_a_share_of_the_requests(self):
+        for words in ((), ("--key", "ip,user"), ("--key", ""), ("--wish", "denied_clients <= 2%")):
+            found = self.propose("--wish", "denied <= 0.5%", *words)
+            chosen = found["chosen_by"]
+            self.assertTrue(chosen["keeps_wish"])
+            self.assertGreater(chosen["denied"], 0)
+            self.assertLessEqual(chosen["denied"] * 1000, chosen["requests"] * 5)
+            self.assertEqual(found["held_out"]["denied"] * 1000 <= found["held_out"]["requests"] * 5
+                             and (len(words) < 2 or words[0] != "--wish"
+                                  or found["held_out"]["clients_denied"] * 50 <= found["held_out"]["clients"]),
+                             found["held_out"]["keeps_wish"])
+            best = [point for point in found["curve"] + found["alternatives"] if point["limit"] == found["limit"]][0]
+            self.assertEqual(best["denied"], chosen["denied"])
+            self.assertTrue(all(point["keeps_wish"] and point["denied"] * 1000 <= point["requests"] * 5
+                                for point in found["curve"]))
+        self.assertIn("lets all clients together take", tune(self.log, "--wish", "denied <= 0.5%", "--key", "")[1])
+
     def test_an_attack(self):
         bad = "2026-03-02T14:00:00Z..2026-03-02T14:10:00Z"
         found = self.propose("--wish", "denied_clients <= 2%", "--bad", bad)
@@ -142,6 +163,14 @@ class Log(Folder):
         for point in found["curve"]:
             if point["keeps_wish"]:
                 self.assertLessEqual(point["bad_denied"], found["chosen_by"]["bad_denied"] * 10 // 9)
+
+    def test_an_attack_alone_is_a_wish(self):
+        bad = ("--bad", "2026-03-02T14:00:00Z..2026-03-02T14:10:00Z")
+        found = self.propose(*bad)
+        self.assertEqual(found["wishes"], ["denied_clients <= 0%"])
+        self.assertEqual({**found, "wishes": []}, {**self.propose("--wish", "denied_clients <= 0%", *bad), "wishes": []})
+        self.assertEqual(found["chosen_by"]["clients_denied"], 0)
+        self.assertGreater(found["chosen_by"]["bad_denied"], 0)
 
     def test_never_more_passes(self):
         found = self.propose("--wish", "passed <= 6/s")
@@ -239,7 +268,7 @@ limits:
         for words, message in (
                 ((), "name a log, or use --inflow"),
                 ((self.log,), "--wish is missing; use for example"),
-                ((self.log, "--wish", "happiness"), '"happiness": use denied_clients <= 0.1%, passed'),
+                ((self.log, "--wish", "happiness"), '"happiness": use denied_clients <= 0.1%, denied <= 0.1%, passed'),
                 ((self.log, "--wish", "denied_clients <= 100%"), "use a share below 100%"),
                 ((self.log, "--wish", "denied_clients <= 0.1"), "use a share below 100%"),
                 ((self.log, "--wish", "denied_clients <= -1%"), "use a share below 100%"),
@@ -248,6 +277,9 @@ limits:
                 ((self.log, "--wish", "p101_wait <= 1s"), "use denied_clients <= 0.1%"),
                 ((self.log, "--wish", "p99_wait <= 1fortnight"), "use a duration of at most a day"),
                 ((self.log, *wish, *wish), "denied_clients is given twice"),
+                ((self.log, "--wish", "denied <= 100%"), "use a share below 100%"),
+                ((self.log, "--wish", "denied <= 1%", "--wish", "denied <= 2%"), "denied is given twice"),
+                ((self.log, "--wish", "denied <= 1%", "--wish", "p99_wait <= 1s"), "tune two limits, one after the other"),
                 ((self.log, *wish, "--wish", "passed <= 5/s"), "tune two limits, one after the other"),
                 ((self.log, "--wish", "passed <= 5/s", "--bad", "2026-03-02..2026-03-03"), "use FROM..TO, such as"),
                 ((self.log, "--wish", "passed <= 5/s", "--bad", "2026-03-02T00:00:00Z..2026-03-03T00:00:00Z"),
@@ -258,11 +290,15 @@ limits:
                 ((self.log, *wish, "--memory", "1MB"), "use a size from 16MB to 64GB"),
                 ((self.log, *wish, "--memory", "99999999999999999999GB"), "use a size from 16MB to 64GB"),
                 ((self.log, *wish, "--key", "ip]}"), "use names of attributes"),
-                ((self.log, *wish, "--tz", "Mars"), "use an offset such as +0200"),
+                ((self.log, *wish, "--tz", "Mars"), "use an offset from UTC such as +02:00"),
                 ((self.log, *wish, "--reorder", "2hour"), "use a duration of at most 1hour"),
                 ((self.log, *wish, "--map", "plan"), "use TO=FROM"),
                 ((self.log, *wish, "--policy", "x.yaml"), "--policy and --limit go together"),
                 ((self.log, *wish, "--policy", "x.yaml", "--limit", "a", "--key", "ip"), "--key is for tuning without a policy"),
+                ((self.log, self.log, *wish), "are the same file; name each log once"),
+                ((self.log, *wish, "--write", self.log), "it is also read; use another file"),
+                ((self.log, *wish, "--svg", self.log), "it is also read; use another file"),
+                ((self.log, *wish, "--svg", "x", "--write", "x"), "it is also the file of --write"),
                 ((self.log, *wish, "--inflow", "5/s"), "--inflow is for sizing without a log"),
                 ((self.log, *wish, "--wsh", "x"), "did you mean --wish?"),
                 (("-", *wish), "not a regular file; tune reads a log twice"),

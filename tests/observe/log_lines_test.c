@@ -42,6 +42,8 @@ static void text_is_escaped(void)
 		{ "letters beyond ASCII", BYTES("gr\xc3\xbc\xc3\x9f"), "\"gr\xc3\xbc\xc3\x9f\"", "gr\xc3\xbc\xc3\x9f" },
 		{ "a control character of two bytes", BYTES("\xc2\x9b"), "\"\\xc2\\x9b\"", "\\u009b" },
 		{ "what turns the order of letters", BYTES("\xe2\x80\xae"), "\"\\xe2\\x80\\xae\"", "\\u202e" },
+		{ "a hidden letter outside the first plane", BYTES("\xf3\xa0\x80\xa2"), "\"\\xf3\\xa0\\x80\\xa2\"",
+		  "\\udb40\\udc22" },
 		{ "four bytes", BYTES("\xf0\x9f\x98\x80"), "\"\xf0\x9f\x98\x80\"", "\xf0\x9f\x98\x80" },
 		{ "bytes that are not UTF-8", BYTES("a\xff\xc3"), "\"a\\xff\\xc3\"", "a\\\\xff\\\\xc3" },
 		{ "an overlong form", BYTES("\xc0\xaf"), "\"\\xc0\\xaf\"", "\\\\xc0\\\\xaf" },

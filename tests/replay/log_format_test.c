@@ -96,7 +96,7 @@ static void bad_text_lines_are_refused(void)
 	CHECK_TEXT(parse("combined", ""), "it does not have all fields of the format");
 	CHECK_TEXT(parse("combined", "garbage"), "it does not have all fields of the format");
 	CHECK_TEXT(parse("combined", "1.1.1.1 - - [99/Nov/2026:19:50:33 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\""),
-		   "its time is none that Weir knows");
+		   "its time is in no known form, or not from 1970 to 2262");
 	CHECK_TEXT(parse("combined", "1.1.1.1 - - [18/Nov/2026:19:50:33 +0000] \"GET / HTTP/1.1\" abc 1 \"-\" \"-\""),
 		   "its status is not a number of three digits");
 	CHECK_TEXT(parse("combined", "1.1.1.1 - - [18/Nov/2026:19:50:33 +0000] \"GET / HTTP/1.1\" 200 x \"-\" \"-\""),
@@ -124,10 +124,11 @@ static void format_strings(void)
 		"format: format: \"$time_local\" or another time is missing: without it nothing is known of when requests came");
 	CHECK_TEXT(parse("$remote_addr $", ""), "format: format: \"$\": not a variable");
 	CHECK_TEXT(parse("%h %", ""), "format: format: \"%\": not a variable");
-	CHECK_TEXT(parse("combind", ""),
-		   "format: unknown format \"combind\"; did you mean combined? Use one of vhost_combined, combined, "
-		   "apache, common, caddy, traefik, envoy, json, csv, or a log_format of nginx or "
-		   "a LogFormat of Apache");
+	CHECK_TEXT(
+		parse("combind", ""),
+		"format: unknown format \"combind\"; did you mean combined? Use one of vhost_combined, combined_timed, "
+		"combined, apache, common, caddy, traefik, envoy, json, csv, or a log_format of nginx or "
+		"a LogFormat of Apache");
 }
 
 static void json(void)
@@ -251,6 +252,8 @@ static const char *detect(const char *bytes)
 	return name ? name : "none";
 }
 
+#define COMBINED "1.1.1.1 - - [18/Nov/2026:19:50:33 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\""
+
 static void formats_are_detected(void)
 {
 	CHECK_TEXT(detect("1.1.1.1 - - [18/Nov/2026:19:50:33 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\"\n"),
@@ -258,6 +261,14 @@ static void formats_are_detected(void)
 	CHECK_TEXT(
 		detect("garbage\n\n1.1.1.1 - - [18/Nov/2026:19:50:33 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\" 0.5"),
 		"combined");
+	CHECK_TEXT(detect(COMBINED " 0.004\n" COMBINED " 12.345\n"), "combined_timed");
+	CHECK_TEXT(detect(COMBINED " 0.004\r\ngarbage\n"), "combined_timed");
+	CHECK_TEXT(detect(COMBINED " 0.004\n" COMBINED "\n"), "combined");
+	CHECK_TEXT(detect(COMBINED " 0.004\n" COMBINED " 4\n"), "combined");
+	CHECK_TEXT(detect(COMBINED " 4000\n"), "combined"); /* in Apache, microseconds */
+	CHECK_TEXT(detect(COMBINED " .004\n"), "combined");
+	CHECK_TEXT(detect(COMBINED " 0.004 0.003\n"), "combined");
+	CHECK_TEXT(detect(COMBINED " \"-\" 0.004\n"), "combined");
 	CHECK_TEXT(detect("1.1.1.1 id - [18/Nov/2026:19:50:33 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\"\r\n"),
 		   "apache");
 	CHECK_TEXT(detect("h:80 1.1.1.1 - - [18/Nov/2026:19:50:33 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\"\n"),

@@ -12,7 +12,7 @@ enum { LINES_MAX = 1000 };
 
 static struct weir__log_line line_at(weir_ns at, bool is_whole_second, weir_ns duration)
 {
-	struct weir__log_line line = { .stamp = { at, is_whole_second },
+	struct weir__log_line line = { .stamp = { .at = at, .is_whole_second = is_whole_second },
 				       .has_stamp = true,
 				       .has_duration = duration > 0,
 				       .duration = duration,
@@ -46,6 +46,40 @@ static size_t expect(struct weir__log_order *order, const uint64_t (*rows)[2], s
 		}
 	CHECK_EQ(found, n);
 	return found;
+}
+
+/* Each value may be a line of the longest length, if several attributes are mapped from one field. */
+static void long_values_of_many_attributes_fit(void)
+{
+	enum { LONG = WEIR__LOG_LINE_MAX - 1 };
+	struct weir__log_order *const order = weir__log_order_new(WEIR__LOG_VALUES_MAX, 0, SIZE_MAX);
+	const struct weir__log_record *const *records;
+	struct weir__log_line line = line_at(5 * S, false, 0);
+	char *const text = malloc(LONG);
+	size_t n, found = 0;
+
+	memset(text, 'a', LONG);
+	add(order, 5 * S, false, 0, 1);
+	for (size_t i = 0; i < WEIR__LOG_VALUES_MAX; i++)
+		line.values[i] = (struct weir__slice){ text, LONG };
+	CHECK(weir__log_order_add(order, &line, 0, 2));
+	line.values[4].at = NULL;
+	CHECK(weir__log_order_add(order, &line, 0, 3));
+	add(order, 5 * S, false, 0, 4);
+	CHECK(weir__log_order_end(order));
+	while ((n = weir__log_order_take(order, 3, &records)) > 0)
+		for (size_t i = 0; i < n; i++) {
+			const struct weir__log_record *const record = records[i];
+			const bool is_long = record->line == 2 || record->line == 3;
+
+			CHECK_EQ(record->line, ++found);
+			CHECK_EQ(record->values[0].n, is_long ? LONG : 5);
+			CHECK(memcmp(record->values[0].at, is_long ? text : "value", is_long ? LONG : 5) == 0);
+			CHECK(!is_long || memcmp(record->values[31].at, text, LONG) == 0);
+		}
+	CHECK_EQ(found, 4);
+	weir__log_order_free(order);
+	free(text);
 }
 
 static void lines_of_a_second_are_spread(void)
@@ -207,6 +241,6 @@ static void random_lines_are_sorted(void)
 	}
 }
 
-TESTS(TEST(lines_of_a_second_are_spread), TEST(durations_are_subtracted), TEST(a_duration_may_be_too_long),
-      TEST(lines_are_sorted_within_the_window), TEST(gaps_may_be_centuries), TEST(a_gap_after_a_duration),
-      TEST(memory_is_bounded), TEST(random_lines_are_sorted))
+TESTS(TEST(long_values_of_many_attributes_fit), TEST(lines_of_a_second_are_spread), TEST(durations_are_subtracted),
+      TEST(a_duration_may_be_too_long), TEST(lines_are_sorted_within_the_window), TEST(gaps_may_be_centuries),
+      TEST(a_gap_after_a_duration), TEST(memory_is_bounded), TEST(random_lines_are_sorted))

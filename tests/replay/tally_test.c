@@ -22,6 +22,23 @@ static int compare(const void *a_, const void *b_)
 	return *a > *b ? -1 : *a < *b;
 }
 
+static void hashes_that_are_alike_are_counted(void)
+{
+	enum { ALIKE = 100000 };
+	struct weir__tally tally;
+
+	CHECK(weir__tally_init(&tally));
+	for (uint64_t round = 0; round < 2; round++)
+		for (uint64_t i = 1; i <= ALIKE; i++)
+			CHECK(weir__tally_add(&tally, i << 32 | 7, i % 4 == 0) != NULL);
+	CHECK_EQ(tally.n, ALIKE);
+	CHECK_EQ(tally.with_denied, ALIKE / 4);
+	CHECK_EQ(weir__tally_all(&tally, UINT64_C(8) << 32 | 7), 2);
+	CHECK_EQ(weir__tally_denied(&tally, UINT64_C(8) << 32 | 7), 2);
+	CHECK_EQ(weir__tally_all(&tally, UINT64_C(8) << 32 | 8), 0);
+	weir__tally_fini(&tally);
+}
+
 static void counts_and_lists_are_exact(void)
 {
 	static uint32_t all[KEYS], denied[KEYS];
@@ -91,4 +108,5 @@ static void an_empty_list_has_no_room(void)
 	weir__top_sort(&top);
 }
 
-TESTS(TEST(counts_and_lists_are_exact), TEST(long_texts_are_cut), TEST(an_empty_list_has_no_room))
+TESTS(TEST(hashes_that_are_alike_are_counted), TEST(counts_and_lists_are_exact), TEST(long_texts_are_cut),
+      TEST(an_empty_list_has_no_room))

@@ -75,8 +75,8 @@ static const struct weir__tuning_point *run(const struct weir__arrivals *arrival
 static void a_share_of_the_clients(void)
 {
 	for (int round = 0; round < ROUNDS; round++) {
-		const struct weir__tuning_wish wish = { .has_denied = true,
-							.denied_ppm = (uint32_t)random_from(0, 200000),
+		const struct weir__tuning_wish wish = { .has_denied_keys = true,
+							.denied_keys_ppm = (uint32_t)random_from(0, 200000),
 							.until = random_from(50, 300) * SECOND,
 							.horizon = random_from(1, 100) * SECOND };
 		struct weir__arrivals arrivals;
@@ -86,7 +86,7 @@ static void a_share_of_the_clients(void)
 		best = run(&arrivals, &wish);
 		CHECK(tuned.n_curve > 3);
 		CHECK(best->keeps);
-		CHECK_EQ(tuned.keys_may, tuned.keys * wish.denied_ppm / WEIR__TUNING_PPM);
+		CHECK_EQ(tuned.keys_may, tuned.keys * wish.denied_keys_ppm / WEIR__TUNING_PPM);
 		for (size_t i = 0; i < tuned.n; i++) {
 			const struct weir__tuning_point *const point = &tuned.points[i];
 			struct weir_limit less = point->limit;
@@ -111,10 +111,57 @@ static void a_share_of_the_clients(void)
 	}
 }
 
+/* Alone in even rounds, in odd ones with a share of the clients. */
+static void a_share_of_the_requests(void)
+{
+	for (int round = 0; round < ROUNDS; round++) {
+		const struct weir__tuning_wish wish = { .has_denied = true,
+							.denied_ppm = (uint32_t)random_from(0, 200000),
+							.has_denied_keys = round % 2 == 1,
+							.denied_keys_ppm = (uint32_t)random_from(0, 300000),
+							.until = random_from(50, 300) * SECOND,
+							.horizon = random_from(1, 100) * SECOND };
+		struct weir__arrivals arrivals;
+		const struct weir__tuning_point *best;
+
+		make_arrivals(&arrivals, KEYS, false);
+		best = run(&arrivals, &wish);
+		CHECK(tuned.n_curve > 1);
+		CHECK(best->keeps);
+		CHECK_EQ(tuned.requests_may, tuned.requests * wish.denied_ppm / WEIR__TUNING_PPM);
+		for (size_t i = 0; i < tuned.n; i++) {
+			const struct weir__tuning_point *const point = &tuned.points[i];
+			const bool is_bucket = point->limit.algorithm == WEIR_TOKEN_BUCKET;
+			struct weir_limit less = point->limit;
+			uint64_t requests;
+
+			CHECK_EQ(denied_by(&point->limit, &arrivals, wish.until, &requests), point->keys_denied);
+			CHECK_EQ(requests, point->tried.denied);
+			CHECK(point->keeps && requests <= tuned.requests_may);
+			CHECK(round % 2 == 0 || point->keys_denied <= tuned.keys_may);
+			/* one less denies more than the wish permits */
+			if (is_bucket)
+				less.burst--;
+			else
+				less.burst = --less.count;
+			if ((is_bucket ? less.burst : less.count) > 0) {
+				const uint64_t keys = denied_by(&less, &arrivals, wish.until, &requests);
+
+				CHECK(requests > tuned.requests_may || (round % 2 == 1 && keys > tuned.keys_may));
+			}
+			if (i < tuned.n_curve && tuned.best < tuned.n_curve)
+				CHECK(best->most <= point->most);
+			if (i > 0 && i < tuned.n_curve)
+				CHECK(point->limit.burst < point[-1].limit.burst);
+		}
+		weir__arrivals_fini(&arrivals);
+	}
+}
+
 static void an_attack(void)
 {
-	struct weir__tuning_wish wish = { .has_denied = true,
-					  .denied_ppm = 50000,
+	struct weir__tuning_wish wish = { .has_denied_keys = true,
+					  .denied_keys_ppm = 50000,
 					  .until = UINT64_MAX,
 					  .horizon = MINUTE,
 					  .bad = { 100 * SECOND, 110 * SECOND } };
@@ -162,6 +209,46 @@ static void never_more_passes(void)
 		}
 		CHECK_EQ(tuned.points[tuned.n - 1].limit.algorithm, with_wait ? WEIR_LEAKY_BUCKET : WEIR_SLIDING_LOG);
 	}
+	weir__arrivals_fini(&arrivals);
+}
+
+/* All that deny none are equal, but not if there were more traffic: each split that is left would deny more. */
+static void equals_are_told_apart_by_growth(void)
+{
+	const struct weir__tuning_wish wish = { .until = UINT64_MAX, .horizon = MINUTE, .passed = { 640, 2 * SECOND } };
+	const struct weir__tuning_point *best;
+	struct weir__arrivals arrivals;
+	unsigned ties = 0, told_apart = 0;
+
+	make_arrivals(&arrivals, 1, true);
+	best = run(&arrivals, &wish);
+	CHECK_EQ(best->limit.algorithm, WEIR_TOKEN_BUCKET);
+	CHECK_EQ(best->tried.denied, 0);
+	for (size_t i = 0; i < tuned.n_curve; i++) {
+		const struct weir__tuning_point *const point = &tuned.points[i];
+
+		if (point == best || point->tried.denied > 0)
+			continue;
+		ties++;
+		for (uint64_t scale = 2; scale <= 32; scale *= 2) {
+			struct weir_limit half = point->limit, best_half = best->limit;
+			uint64_t requests, least;
+
+			half.burst /= scale;
+			half.period *= scale;
+			best_half.burst /= scale;
+			best_half.period *= scale;
+			denied_by(&half, &arrivals, wish.until, &requests);
+			denied_by(&best_half, &arrivals, wish.until, &least);
+			CHECK(least <= requests);
+			if (least != requests) {
+				told_apart++;
+				break;
+			}
+		}
+	}
+	CHECK(ties > 5);
+	CHECK_EQ(told_apart, ties);
 	weir__arrivals_fini(&arrivals);
 }
 
@@ -234,7 +321,7 @@ static void selecting(void)
 
 static void nothing_is_left(void)
 {
-	struct weir__tuning_wish wish = { .has_denied = true, .until = 0, .horizon = MINUTE };
+	struct weir__tuning_wish wish = { .has_denied_keys = true, .until = 0, .horizon = MINUTE };
 	struct weir__arrivals arrivals;
 	struct weir_message why;
 
@@ -260,5 +347,6 @@ static void nothing_is_left(void)
 	weir__arrivals_fini(&arrivals);
 }
 
-TESTS(TEST(a_share_of_the_clients), TEST(an_attack), TEST(never_more_passes), TEST(waits), TEST(quantiles_of_waits),
-      TEST(selecting), TEST(nothing_is_left))
+TESTS(TEST(a_share_of_the_clients), TEST(a_share_of_the_requests), TEST(an_attack), TEST(never_more_passes),
+      TEST(equals_are_told_apart_by_growth), TEST(waits), TEST(quantiles_of_waits), TEST(selecting),
+      TEST(nothing_is_left))

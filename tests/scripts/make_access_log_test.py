@@ -31,6 +31,12 @@ class MakeAccessLog(unittest.TestCase):
             self.assertEqual(hashlib.sha256(out).hexdigest()[:16], digest)
         self.assertNotEqual(make("--seed", 1)[1], make("--seed", 2)[1])
 
+    def test_even_visits_come_from_more_clients(self):
+        clients = {even: len({line.split(b" ")[0] for line in make("--lines", 20000, "--clients", 10000, "--even", even)[1].splitlines()})
+                   for even in (0, 50, 100)}
+        self.assertGreater(clients[50], clients[0] * 3 // 2)
+        self.assertGreater(clients[100], clients[50])
+
     def test_a_day_has_everybody(self):
         _, out, err = make("--lines", 50000, "--days", 1)
         lines = [TIMED.fullmatch(line) for line in out.decode().splitlines()]

@@ -213,6 +213,42 @@ def another_policy_decides_a_recording():
         assert told["inputs"][0]["format"] == "recording" and 1 <= told["inputs"][0]["bad_lines"] <= 9, told["inputs"]
 
 
+def replay(recording, path, *options):
+    """Decides a recording by the policy at the path; returns the report and the document."""
+    told = []
+    for option in ((), ("--json",)):
+        done = subprocess.run([WEIR, "replay", "--policy", path, *options, *option, recording.path], capture_output=True, text=True,
+                              timeout=TIMEOUT_S, check=False)
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        told.append(done.stdout)
+    return told[0], json.loads(told[1])
+
+
+def addresses_of_a_network_stay_together():
+    with server_with("limits:\n  - {name: a, key: [ip], limit: 1000/day}\n") as (server, folder, path):
+        recording = Recording(server, folder)
+        with Client(server) as client:
+            client.pipeline([("WEIR.CHECK", "ip", f"2001:db8:{i % 3}::{i + 1:x}") for i in range(60)])
+            client.pipeline([("WEIR.CHECK", "ip", f"203.0.113.{i % 5}") for i in range(60)])
+        recording.end()
+        _, told = replay(recording, path)
+        assert (told["replay"]["requests"], told["replay"]["clients"]) == (120, 8), told["replay"]
+        with open(recording.path, "rb") as file:
+            bytes_ = file.read()
+        assert b"2001:db8" not in bytes_ and b"203.0.113" not in bytes_ and bytes_.count(b"fd") >= 120
+
+
+def a_replay_says_what_a_recording_lacks():
+    with server_with("limits:\n  - {name: a, key: [user], limit: 1000/day}\n") as (server, folder, path):
+        recording = Recording(server, folder, "--sample", "3")
+        with Client(server) as client:
+            client.pipeline([("WEIR.CHECK", "user", f"user-{i % 90}") for i in range(270)])
+        recording.end()
+        report, told = replay(recording, path, "--client", "user")
+        assert told["inputs"][0]["sample"] == 3 and told["replay"]["clients"] < 90, told
+        assert "The recording has one in 3 keys." in report and "gaps" not in report, report
+
+
 def a_cut_recording_is_usable(path, bytes_):
     dice = random.Random(1)
     for n in [0, 1, 8, 9, 12, 13] + [dice.randrange(len(bytes_)) for _ in range(6)]:
@@ -269,7 +305,7 @@ def evictions_are_marked():
 
 
 def a_gap_is_marked_and_the_replay_goes_on():
-    with server_with(policy()) as (server, folder, _):
+    with server_with(policy()) as (server, folder, rules):
         recording = Recording(server, folder)
         recording.process.send_signal(signal.SIGSTOP)  # the ring is not read; it is full before the recording lapses
         path = "/" + "x" * 2000
@@ -284,6 +320,9 @@ def a_gap_is_marked_and_the_replay_goes_on():
         assert told["missing"] == found["lost"] > 0 and found["gaps"] > 0, (told, found)
         assert found["differences"] == 0 and found["unknown"] == found["unusable"] == 0, found
         assert found["decisions"] + found["unmatched"] == told["decisions"], (told, found)
+        report, document = replay(recording, rules)
+        assert document["inputs"][0]["missing"] == told["missing"], document["inputs"]
+        assert f"The recording has gaps: {told['missing']} decisions" in report, report
 
 
 def decisions_of_redis_and_of_the_fallback_are_marked():
@@ -352,7 +391,9 @@ def wrong_usage_is_explained():
                 ((), 2, "FILE is missing"), (("a", "b"), 2, "only one FILE"), (("a", "--smaple", "2"), 2, "--sample"),
                 (("a", "--sample", "0"), 2, "1 to 1000000"), (("a", "--keys", "x"), 2, "hashed or plain"),
                 (("a", "--for", "0s"), 2, "1s to 7day"), (("a", "--max-bytes", "1"), 2, "64KiB"),
-                (("a", "--for"), 2, "needs a value"), (("--check", there), 3, "this is not a recording"),
+                (("a", "--for"), 2, "needs a value"), (("a", "--for=0s"), 2, "1s to 7day"), (("a", "--smaple=2"), 2, "--sample"),
+                (("a", "--json=1"), 2, '"--json": this option takes no value'),
+                (("--check", there), 3, "this is not a recording"),
                 (("--check", folder), 3, "directory"), (("--check", there + "2"), 3, "No such file"),
                 (("--check", "-"), 3, "must be a file"),
                 ((there + "3", "--at", "127.0.0.1:1"), 3, "no server")):
@@ -365,6 +406,7 @@ def wrong_usage_is_explained():
 
 
 TESTS = (a_recording_replays_identically, another_policy_decides_a_recording, keys_are_kept_if_asked_for_and_queries_never,
+         addresses_of_a_network_stay_together, a_replay_says_what_a_recording_lacks,
          a_sample_has_all_decisions_of_its_keys, evictions_are_marked, a_gap_is_marked_and_the_replay_goes_on,
          decisions_of_redis_and_of_the_fallback_are_marked, bounds_end_a_recording, limits_of_one_decision_have_ids_of_their_own,
          one_recording_at_a_time, wrong_usage_is_explained)
