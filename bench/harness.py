@@ -106,6 +106,10 @@ def add_rounds(parser, rounds, seconds):
     parser.add_argument("--rounds", type=int, default=rounds, help=f"number of rounds ({rounds})")
     parser.add_argument("--seconds", type=float, default=seconds,
                         help=f"approximate duration of each measurement ({seconds})")
+    add_quick(parser)
+
+
+def add_quick(parser):
     parser.add_argument("--report-only", action="store_true", help="exit 0 even if a target is missed")
     parser.add_argument("--quick", action="store_true", help="a smoke test; its figures mean nothing")
 

@@ -10,10 +10,10 @@ are printed. Each round measures both, in turn.
 Ratios compare decisions per second of Redis's CPU time, because many servers share one Redis, and it is the first to be
 saturated. The client, the server and the kernel share the other processor, so Redis is not always busy. The table shows its share.
 
-Then the table alone, the same limit leased, and the same limit exact in Redis decide WEIR.TAKE over 1,000 keys. lease_vs_table_p1
+Then the table alone, and the same limit leased, eventual and exact in Redis decide WEIR.TAKE over 1,000 keys. lease_vs_table_p1
 and _p64 compare decisions per second of the server's CPU time, because the client shares its processor. lease_vs_exact compares
 decisions per second at a pipeline of 1. lease_calls_per_1000 is measured with 100 decisions a second for each of 1,000 keys, by a
-client that sends one request for each key every 10 ms.
+client that sends one request for each key every 10 ms. eventual_* are the same for the eventual limit.
 
 script_calls_per_1000 is the number of script calls for a thousand decisions, at a pipeline of 16. One call carries many decisions.
 
@@ -47,8 +47,9 @@ LABELS = {"weir": "Weir on Redis, CL.THROTTLE", "lua": "Redis, token bucket in L
 PER_SECOND = {"weir": 120_000, "lua": 80_000}  # expected decisions a second: sets how many a measurement sends
 
 LEASE_KEYS, LEASE_PIPELINES = 1000, [1, 64]
-LEASE_PER_SECOND = {"table": {1: 40_000, 64: 1_000_000}, "lease": {1: 40_000, 64: 1_000_000}, "exact": {1: 12_000, 64: 80_000}}
-LEASE_LABELS = {"table": "the table alone", "lease": "leased", "exact": "exact in Redis"}
+LEASE_PER_SECOND = {"table": {1: 40_000, 64: 1_000_000}, "lease": {1: 40_000, 64: 1_000_000},
+                    "eventual": {1: 40_000, 64: 1_000_000}, "exact": {1: 12_000, 64: 80_000}}
+LEASE_LABELS = {"table": "the table alone", "lease": "leased", "eventual": "eventual", "exact": "exact in Redis"}
 LEASE_TAKE = ["WEIR.TAKE", KEY, "@hot"]
 # hot allows all that one client can send to 1,000 keys. steady is for 100 decisions a second for each key.
 LEASE_POLICY = """limits:
@@ -146,7 +147,7 @@ def lease_servers(redis_cpus, other_cpus):
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-"))
         store = stack.enter_context(serve_peers.redis(redis_cpus))
         servers = {}
-        for name, consistency in (("table", "exact"), ("lease", "lease"), ("exact", "exact")):
+        for name, consistency in (("table", "exact"), ("lease", "lease"), ("eventual", "eventual"), ("exact", "exact")):
             policy, port = os.path.join(folder, f"{name}.yaml"), str(serve_peers.free_port())
             with open(policy, "w", encoding="utf-8") as file:
                 file.write(LEASE_POLICY % (consistency, consistency))
@@ -199,15 +200,17 @@ def calls_of_steady_load(server, seconds):
 
 
 def lease_ratios_of(ns):
-    return {f"lease_vs_table_p{pipeline}": ns[(pipeline, "table")] / ns[(pipeline, "lease")] for pipeline in LEASE_PIPELINES}
+    return {f"{name}_vs_table_p{pipeline}": ns[(pipeline, "table")] / ns[(pipeline, name)]
+            for name in ("lease", "eventual") for pipeline in LEASE_PIPELINES}
 
 
-def print_lease_table(times, calls, per_second):
+def print_lease_table(times, steady):
     print(f"\n{'WEIR.TAKE, 1,000 keys':<28} {'pipeline':>8} {'server ns':>9} {'noise':>6} {'decisions/s':>12} {'p99 ms':>7}")
     for (pipeline, name), one in sorted(times.items()):
         print(f"{LEASE_LABELS[name]:<28} {pipeline:>8} {one['ns']:>9.0f} {percent(one['noise']):>6} {one['per_second']:>12.0f} "
               f"{one['p99_ms']:>7.2f}")
-    print(f"leased, {per_second:.0f} decisions a second over 1,000 keys: {calls:.2f} calls to Redis for 1,000 decisions")
+    for name, (calls, per_second) in steady.items():
+        print(f"{LEASE_LABELS[name]}, {per_second:.0f} decisions a second over 1,000 keys: {calls:.2f} calls to Redis for 1,000 decisions")
 
 
 def read_arguments():
@@ -226,15 +229,15 @@ def main():
         times = measure(servers, two[1], keys, arguments)
     with lease_servers(redis_cpus, other_cpus) as servers:
         lease_times = measure_leases(servers, two[1], arguments)
-        lease_calls, lease_rate = calls_of_steady_load(servers["lease"], arguments.seconds)
+        steady = {name: calls_of_steady_load(servers[name], arguments.seconds) for name in ("lease", "eventual")}
     best, best_lease = fastest(times), fastest(lease_times)
     ratios = {**ratios_of(best), **lease_ratios_of(best_lease),
-              "lease_vs_exact": lease_times[(1, "lease")]["per_second"] / lease_times[(1, "exact")]["per_second"],
-              "lease_calls_per_1000": lease_calls, "script_calls_per_1000": times[(16, "weir")]["calls"],
+              **{f"{name}_vs_exact": lease_times[(1, name)]["per_second"] / lease_times[(1, "exact")]["per_second"] for name in steady},
+              **{f"{name}_calls_per_1000": calls for name, (calls, _) in steady.items()}, "script_calls_per_1000": times[(16, "weir")]["calls"],
               "script_calls_per_1000_p64": times[(64, "weir")]["calls"]}
     ranges = {**ratio_ranges(ratios_of, times, arguments.rounds), **ratio_ranges(lease_ratios_of, lease_times, arguments.rounds)}
     print_table(times)
-    print_lease_table(lease_times, lease_calls, lease_rate)
+    print_lease_table(lease_times, steady)
     print_machine(where)
     print(f"table: medians of {arguments.rounds} rounds of about {arguments.seconds} s\nload before: {load:.2f}")
     return finish("redis", judge_ratios(PROMISES, ratios, ranges), ratios, {

@@ -10,7 +10,7 @@ The exit status is 1 if a target is missed, unless you pass --report-only. --qui
 import argparse
 import sys
 
-from harness import finish, instructions, measure_times, percent, processors
+from harness import add_quick, finish, instructions, measure_times, percent, processors
 
 RESP = "build/bench/resp"
 WHAT = {"request": "a request read", "write": "a reply written", "reply": "a reply read"}
@@ -20,8 +20,7 @@ NS_MOST = {"request": 60, "write": 50}
 def main():
     parser = argparse.ArgumentParser(prog="./dev bench resp", description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5, help="number of rounds (5)")
-    parser.add_argument("--report-only", action="store_true", help="exit 0 even if a target is missed")
-    parser.add_argument("--quick", action="store_true", help="a smoke test; its figures mean nothing")
+    add_quick(parser)
     arguments = parser.parse_args()
     count = ["--count", "10000"] if arguments.quick else []
     times = measure_times({name: ([RESP, name, *count], 1) for name in WHAT}, 1 if arguments.quick else arguments.rounds,

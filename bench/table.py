@@ -30,7 +30,7 @@ import sys
 import table_curve
 import table_events
 import table_log
-from harness import (add_write, build_peer, fastest, finish, instructions, judge_ratios, keyed, machine, measure_times, percent,
+from harness import (add_quick, add_write, build_peer, fastest, finish, instructions, judge_ratios, keyed, machine, measure_times, percent,
                      print_machine, processors, ratio_ranges, run)
 
 TABLE = "build/bench/table"
@@ -220,8 +220,7 @@ def read_arguments():
     parser.add_argument("--curve", action="store_true", help="measure 1000 to 100 million keys instead, and draw a plot")
     parser.add_argument("--events", action="store_true", help="measure keys with 10 to 100,000 events instead, and draw plots")
     add_write(parser)
-    parser.add_argument("--report-only", action="store_true", help="exit 0 even if a target is missed")
-    parser.add_argument("--quick", action="store_true", help="a smoke test; its figures mean nothing")
+    add_quick(parser)
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.rounds, arguments.seconds, arguments.spray_keys = 1, 0.02, 10_000

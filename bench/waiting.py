@@ -18,7 +18,7 @@ import json
 import statistics
 import sys
 
-from harness import build_peer, finish, judge_ratios, machine, percent, print_machine, run
+from harness import add_quick, build_peer, finish, judge_ratios, machine, percent, print_machine, run
 
 WAITING = "build/bench/waiting"
 THREADS = 1000
@@ -32,8 +32,7 @@ def read_arguments():
     parser.add_argument("--rounds", type=int, default=5, help="number of rounds (5)")
     parser.add_argument("--items", type=int, default=5000, help="departures a round (5000)")
     parser.add_argument("--seconds", type=float, default=5, help="duration of a crowd (5)")
-    parser.add_argument("--report-only", action="store_true", help="exit 0 even if a target is missed")
-    parser.add_argument("--quick", action="store_true", help="a smoke test; its figures mean nothing")
+    add_quick(parser)
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.rounds, arguments.items, arguments.seconds = 1, 50, 0.3

@@ -109,8 +109,10 @@ class Detail {
 	}
 }
 
-/** How servers agree on a limit, and how many units of a key all of them may hold. */
-function consistencyOf({ consistency, lease_bound }) {
+/** How servers agree on a limit, and how many units of a key all of them may hold or exceed it by. */
+function consistencyOf({ consistency, lease_bound, eventual_bound }) {
+	if (consistency === "eventual")
+		return `eventual, servers exceed it by at most ${formatCount(eventual_bound)} units of a key`;
 	return consistency === "lease" ? `leased, servers hold at most ${formatCount(lease_bound)} units of a key` : consistency;
 }
 

@@ -51,7 +51,8 @@ const TILES = [
 	["Store", ({ live: { store } }) => store === null ? ["memory", "of this server"] :
 		[store.state, `${store.nodes} ${store.nodes === 1 ? "server" : "servers"}` +
 			(store.deferred_keys > 0 ? `, ${formatCount(store.deferred_keys)} keys with deferred charges` : "") +
-			(store.lease_held > 0 ? `, ${formatCount(store.lease_held)} units held` : "") + `, ${formatCount(store.calls_per_1000)} calls per 1,000 decisions`, store.state !== "up"]],
+			(store.lease_held > 0 ? `, ${formatCount(store.lease_held)} units held` : "") +
+			(store.eventual_waiting > 0 ? `, ${formatCount(store.eventual_waiting)} units waiting` : "") + `, ${formatCount(store.calls_per_1000)} calls per 1,000 decisions`, store.state !== "up"]],
 	["Policy", ({ live: { policy, unmatched } }) => policy === null ? ["none", "inline limits"] :
 		[`${formatCount(policy.limits)} ${policy.limits === 1 ? "limit" : "limits"}`,
 			policy.refused ? "the latest has errors" :

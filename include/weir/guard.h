@@ -116,7 +116,7 @@ WEIR_API int weir_guard_submit(struct weir_guard *guard, struct weir_submitter *
 
 /* The result for one descriptor. */
 struct weir_guard_status {
-	struct weir_descriptor_claim claim; /* what applies; its key is not valid any more */
+	struct weir_descriptor_claim claim; /* what applies; its key and metadata are not valid any more */
 	/* The descriptor's own verdict. In shadow, and for a quota, it is the verdict that would have applied. Allowed
 	 * if no limit applies, or if the limit is unlimited. */
 	struct weir_verdict verdict;
@@ -124,7 +124,9 @@ struct weir_guard_status {
 
 /* Decides descriptors, by a policy in Envoy's format. All limits that apply are decided together, and a denied request
  * is counted nowhere. With WEIR_ENVOY_COUNT_EACH every descriptor counts it, whatever the others decide. Quotas deny
- * only together, if all quotas of the request are used up. ret_statuses must have room for n.
+ * only together, if all groups of quotas are used up. Quotas whose descriptors have the same backend_name and
+ * model_name_override form a group. Without these names, quotas with the same entries do. A group is used up if one of
+ * its quotas is. ret_statuses must have room for n.
  *
  * WEIR_ERR_LIMIT, WEIR_ERR_UNSUPPORTED: as weir_policy_match_descriptors, or more than WEIR_TABLE_CLAIMS_MAX limits
  * would be decided together. WEIR_ERR_FULL: there are already WEIR_GUARD_GIVEN_MAX inline limits. Other errors as

@@ -48,8 +48,9 @@ enum weir_policy_store {
 
 /* How servers that share a limit in Redis agree on it. A limit in a table is always exact. */
 enum weir_policy_consistency {
-	WEIR_POLICY_EXACT, /* Redis decides every request */
-	WEIR_POLICY_LEASE, /* a server draws units ahead and spends them without Redis */
+	WEIR_POLICY_EXACT,    /* Redis decides every request */
+	WEIR_POLICY_LEASE,    /* a server draws units ahead and spends them without Redis */
+	WEIR_POLICY_EVENTUAL, /* a server decides by what Redis last said, and tells it later what it allowed */
 };
 
 #define WEIR_POLICY_NO_PLAN UINT32_MAX
@@ -72,6 +73,9 @@ struct weir_policy_plan {
 	enum weir_policy_store store;
 	enum weir_policy_consistency consistency; /* the library decides exactly in any case; the server leases */
 	uint32_t stranded; /* LEASE: the most units that all servers may hold unspent, in percent of the limit */
+	uint32_t
+		ahead; /* EVENTUAL: the most units that Redis has not confirmed to one server, in percent of the limit */
+	weir_ns sync;  /* EVENTUAL: how often a server pushes what it allowed to Redis */
 	/* Of a limit that shapes: how long a server holds back the response of /v1/authorize at most. 0: it does not.
 	 * The library returns the delay and never waits. */
 	weir_ns wait;
@@ -184,18 +188,41 @@ struct weir_descriptor {
 	bool is_refund; /* true: gives back up to `hits` of what the current window counts, and always allows */
 };
 
+/* A value in the `metadata` of a descriptor. */
+struct weir_metadata {
+	enum weir_metadata_kind {
+		WEIR_METADATA_NULL,
+		WEIR_METADATA_FALSE,
+		WEIR_METADATA_TRUE,
+		WEIR_METADATA_NUMBER, /* `text` has its digits */
+		WEIR_METADATA_TEXT,
+		WEIR_METADATA_LIST,
+		WEIR_METADATA_MAP,
+	} kind;
+	const char *name; /* in a map: its key. Like `text`, it is UTF-8 and ends with a NUL */
+	size_t name_length;
+	const char *text;
+	size_t text_length;
+	const struct weir_metadata *members; /* of a list or map: the first one */
+	const struct weir_metadata *next;    /* the next one in the same list or map */
+};
+
+#define WEIR_DESCRIPTOR_NAME_MAX 63 /* bytes of the name of a limit in a claim; a longer one is cut */
+
 /* The limit that applies to a descriptor. */
 struct weir_descriptor_claim {
 	bool applies;  /* false: no limit applies, and the other fields have no meaning */
 	uint32_t plan; /* an index for weir_policy_plan_of; NO_PLAN: an inline limit */
 	struct weir_limit limit;
 	bool is_unlimited, is_closed; /* as in struct weir_policy_plan */
-	bool is_quota;                /* quotas deny a request only if all quotas of the request are used up */
+	bool is_quota; /* quotas deny a request only if all groups of quotas of the request are used up */
 	enum weir_mode mode;
 	const char *key; /* valid until the struct weir_descriptors_answer is used again */
 	size_t key_length;
 	uint64_t cost;
-	bool is_refund; /* of the descriptor */
+	bool is_refund;                          /* of the descriptor */
+	char name[WEIR_DESCRIPTOR_NAME_MAX + 1]; /* `name` of rate_limit; empty: it has none */
+	const struct weir_metadata *metadata;    /* a map, which the policy owns; NULL: the limit has none */
 };
 
 /* The limits that apply to the descriptors of a request. Large: allocate one per thread. */

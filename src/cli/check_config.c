@@ -11,11 +11,11 @@
 #include "cli/command.h"
 #include "cli/json.h"
 #include "cli/words.h"
+#include "guard/guard.h"
 #include "policy/compare.h"
 #include "server/policy_loader.h"
-#include "store/lease.h"
 
-enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
+enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2, AHEAD_MUCH = 10 /* percent */ };
 
 static const char check_help[] =
 	"usage: weir check-config [--against OLD] [--json] FILE|DIRECTORY|-...\n"
@@ -28,11 +28,12 @@ static const char check_help[] =
 	"relative to where you are, as for weir serve, or else to the directory of the file. A policy in etcd\n"
 	"or Redis is not read.\n"
 	"\n"
-	"Limits with `consistency: lease` that cannot be leased are named, with the reason. They stay exact.\n"
+	"Limits with `consistency: lease` or `eventual` for which that is not possible are named, with the reason. They stay\n"
+	"exact. So are eventual limits that a few servers may exceed by the whole limit.\n"
 	"\n"
 	"  --against OLD  show also what happens to the keys of each limit if the policy replaces OLD, a file\n"
 	"                 or a directory: they are kept, converted, or start over, and why.\n"
-	"                 And whether servers lease a limit that was exact, or the reverse\n"
+	"                 And how servers agree on a limit, if that changes\n"
 	"  --json         output for programs, on standard output: an object with `files` and `diagnostics`,\n"
 	"                 which have file, line, column, severity (error, warning, note), message and hint\n"
 	"  --help         show this\n"
@@ -153,41 +154,59 @@ static struct weir_policy *read_policy(struct check *check, const char *path, ch
 	return policy;
 }
 
-/* --- leases ------------------------------------------------------------------------------------------------------ */
+/* --- consistency ------------------------------------------------------------------------------------------------- */
 
-/* How the limit is leased. WEIR__LEASE_UNSET: the policy does not lease it. */
-static enum weir__lease_obstacle obstacle_of(const struct weir_policy_plan *of)
+/* How servers agree on the limit: exact, if what the policy says is not possible. */
+static struct weir__policy_agreement agree(const struct weir_policy_plan *of)
 {
-	struct weir__lease_terms terms;
-	struct weir_plan plan;
+	const bool is_shared = of->store != WEIR_POLICY_STORE_TABLE && !of->is_local && !of->is_unlimited;
 
-	if (of->consistency != WEIR_POLICY_LEASE || of->store == WEIR_POLICY_STORE_TABLE || of->is_local ||
-	    of->is_unlimited || weir_plan_compile(&of->limit, &plan, NULL) != WEIR_OK)
-		return WEIR__LEASE_UNSET;
-	return weir__lease_terms_of(&plan, of->stranded, &terms);
+	if (of->consistency == WEIR_POLICY_EXACT || !is_shared || *weir__guard_why_exact(of, &of->limit) != '\0')
+		return (struct weir__policy_agreement){ .consistency = WEIR_POLICY_EXACT };
+	return (struct weir__policy_agreement){ of->consistency,
+						of->consistency == WEIR_POLICY_LEASE ? of->stranded : of->ahead,
+						of->sync };
 }
 
-static uint32_t stranded_of(const struct weir_policy_plan *of)
+static void print_note(struct check *check, const char *line)
 {
-	return obstacle_of(of) == WEIR__LEASE_POSSIBLE ? of->stranded : 0;
+	if (check->is_json)
+		weir__json_text(&check->json, NULL, line);
+	else
+		printf("  %s\n", line);
 }
 
-/* Names the limits that the policy leases and that stay exact all the same. */
+/* Names the limits that stay exact although the policy says otherwise. */
 static void print_exact(struct check *check, const struct weir_policy *policy)
 {
 	char line[256];
 
 	for (uint32_t i = 0; i < weir_policy_plans(policy); i++) {
 		const struct weir_policy_plan *const of = weir_policy_plan_of(policy, i);
-		const char *const why = weir__lease_obstacle_text(obstacle_of(of));
+		const char *const why = weir__guard_why_exact(of, &of->limit);
 
 		if (*why == '\0')
 			continue;
 		(void)snprintf(line, sizeof(line), "%s stays exact: %s", of->name, why);
-		if (check->is_json)
-			weir__json_text(&check->json, NULL, line);
-		else
-			printf("  %s\n", line);
+		print_note(check, line);
+	}
+}
+
+/* Names the limits of which a few servers may be ahead by the whole limit. */
+static void print_ahead(struct check *check, const struct weir_policy *policy)
+{
+	char line[256];
+
+	for (uint32_t i = 0; i < weir_policy_plans(policy); i++) {
+		const struct weir_policy_plan *const of = weir_policy_plan_of(policy, i);
+
+		if (agree(of).consistency != WEIR_POLICY_EVENTUAL || of->ahead < AHEAD_MUCH)
+			continue;
+		(void)snprintf(
+			line, sizeof(line),
+			"%s may be exceeded by its whole limit: with ahead %u%%, %u servers are enough; lower ahead",
+			of->name, of->ahead, 1 + (100 + of->ahead - 1) / of->ahead);
+		print_note(check, line);
 	}
 }
 
@@ -233,7 +252,7 @@ static bool compare(struct check *check, const struct weir_policy *policy)
 		weir__json_open(&check->json, "against", '[');
 	else
 		printf("if it replaces %s:\n", check->old_path);
-	is_good = weir__policy_compare(check->old, policy, stranded_of, print_difference, &comparison);
+	is_good = weir__policy_compare(check->old, policy, agree, print_difference, &comparison);
 	if (weir__policy_denies_unmatched(check->old) != weir__policy_denies_unmatched(policy))
 		print_unmatched(check, weir__policy_denies_unmatched(policy));
 	if (check->is_json)
@@ -283,6 +302,7 @@ static bool print_good(struct check *check, const struct checked *checked)
 		printf(", of the policy %s", checked->apart);
 	putchar('\n');
 	print_exact(check, checked->policy);
+	print_ahead(check, checked->policy);
 	return check->old == NULL || compare(check, checked->policy);
 }
 
@@ -303,6 +323,9 @@ static bool print_file(struct check *check, const struct checked *checked)
 		weir__json_text(json, "unmatched", weir__policy_denies_unmatched(checked->policy) ? "deny" : "allow");
 		weir__json_open(json, "exact", '[');
 		print_exact(check, checked->policy);
+		weir__json_close(json, ']');
+		weir__json_open(json, "ahead", '[');
+		print_ahead(check, checked->policy);
 		weir__json_close(json, ']');
 		if (check->old)
 			is_good = compare(check, checked->policy);
@@ -359,7 +382,7 @@ static int check_files(struct check *check, char *const *paths, int n)
 
 static int refuse_option(const char *word)
 {
-	struct weir__nearest nearest = weir__nearest_of(word, strlen(word));
+	struct weir__nearest nearest = weir__command_option_name(word);
 
 	weir__nearest_offer(&nearest, "--against");
 	weir__nearest_offer(&nearest, "--json");
@@ -381,11 +404,13 @@ int weir__check_config(int argc, char **argv)
 			fputs(check_help, stdout);
 			return DONE;
 		}
+		const char *value;
+
 		if (strcmp(argv[i], "--json") == 0) {
 			check.is_json = true;
-		} else if (strcmp(argv[i], "--against") == 0) {
-			is_wrong |= check.old_path || i + 1 == argc;
-			check.old_path = argv[i + 1 < argc ? ++i : i];
+		} else if (weir__command_is_option(argv[i], "--against", &value)) {
+			is_wrong |= check.old_path || (value == NULL && i + 1 == argc);
+			check.old_path = value ? value : argv[i + 1 < argc ? ++i : i];
 		} else if (argv[i][0] == '-' && argv[i][1] != '\0') {
 			return refuse_option(argv[i]);
 		} else {

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "guard/guard.h"
+#include "policy/policy.h"
 #include "server/policy_loader.h"
 
 enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2, ATTRIBUTES_MAX = 64 };
@@ -22,6 +24,12 @@ static void print_line(void *context, const char *line)
 {
 	(void)context;
 	puts(line);
+}
+
+static const char *why_exact(void *context, const struct weir_policy_plan *plan)
+{
+	(void)context;
+	return weir__guard_why_exact(plan, &plan->limit);
 }
 
 static bool read_attribute(const char *word, struct weir_attribute *ret_attribute)
@@ -56,7 +64,7 @@ int weir__explain(int argc, char **argv)
 	policy = weir__policy_loader_check(argv[1], stderr, apart);
 	if (policy == NULL)
 		return FAILED;
-	weir_policy_explain(policy, attributes, (size_t)(argc - 2), print_line, NULL);
+	weir__policy_explain(policy, attributes, (size_t)(argc - 2), why_exact, print_line, NULL);
 	weir_policy_free(policy);
 	return DONE;
 }

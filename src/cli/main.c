@@ -13,7 +13,7 @@ static const struct weir__command commands[] = {
 	{ "explain", weir__explain, "shows which limits of a policy apply to a request, and why" },
 	{ "record", weir__record, "records the decisions of a running server in a file, for weir replay" },
 	{ "replay", weir__replay, "decides the requests of an access log by a policy, before you enforce it" },
-	{ "serve", weir__serve, "starts the server, for clients over RESP and HTTP" },
+	{ "serve", weir__serve, "starts the server, for clients over RESP, HTTP and gRPC" },
 	{ "table", weir__table, "inspects shared tables and files while they are in use" },
 	{ "top", weir__top, "shows a live view of a server: rates, denials and top keys of its limits" },
 	{ "tune", weir__tune, "proposes the rate and burst of a limit, from a log and a wish" },

@@ -11,6 +11,7 @@
 #include "cli/serve_help.h"
 #include "cli/serve_report.h"
 #include "cli/words.h"
+#include "os/tls_buffers.h"
 
 enum { DONE = 0, FAILED = 1, CALLED_WRONGLY = 2 };
 
@@ -93,6 +94,7 @@ int weir__serve(int argc, char **argv)
 	struct weir__server_options options = { .warn = warn, .started = weir__serve_report };
 	int status;
 
+	weir__tls_buffers_install();
 	if (print_page(argc, argv))
 		return DONE;
 	weir__settings_init(&settings, stderr);

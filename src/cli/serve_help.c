@@ -274,7 +274,7 @@ void weir__serve_help_man(FILE *out)
 	char text[512];
 
 	fputs(".TH WEIR\\-SERVE 1 \"\" \"Weir " WEIR_VERSION "\" \"User Commands\"\n", out);
-	fputs(".SH NAME\nweir\\-serve \\- rate limiter for clients over RESP and HTTP\n", out);
+	fputs(".SH NAME\nweir\\-serve \\- rate limiter for clients over RESP, HTTP and gRPC\n", out);
 	fputs(".SH SYNOPSIS\n.B weir serve\n.RI [ option ...]\n.SH DESCRIPTION\n", out);
 	man_text(out, summary);
 	man_text(out, ending);

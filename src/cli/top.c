@@ -37,14 +37,8 @@ static int help(void)
 {
 	printf("usage: weir top [OPTION...]\n\n"
 	       "Shows the current traffic of a server (weir serve): rates, denials and what is left of each limit,\n"
-	       "and the top keys. Press ? for the keyboard commands.\n\n"
-	       "  --at WHERE            HOST:PORT, tls://HOST:PORT, or the path of a socket (with a slash).\n"
-	       "                        Default: WEIR_AT from the environment, or else " WEIR__LINK_HERE "\n"
-	       "  --server WHERE        the same\n"
-	       "  --user USER           the user to authenticate as, if the server has users, with the role\n"
-	       "                        read. Default: default\n"
-	       "  --password-file FILE  a file with the password as its first line. Without it the password\n"
-	       "                        is WEIR_PASSWORD from the environment, if set\n" WEIR__STREAM_HELP
+	       "and the top keys. The user needs the role read. Press ? for the keyboard commands.\n\n" WEIR__LINK_AT_HELP
+	       "  --server WHERE        the same\n" WEIR__LINK_USER_HELP
 	       "  --once                print one table and exit; the default without a terminal\n"
 	       "  --json                print the live document and exit; docs/guides/observe.md describes it\n"
 	       "  --help                show this\n"
@@ -62,8 +56,9 @@ static int complain(const char *word, const char *right)
 	return CALLED_WRONGLY;
 }
 
-/* NULL: unknown option, which is compared with the known ones, or an option without a value. */
-static const char **place_of(const char *option, struct weir__nearest *nearest)
+/* Where the value of an option goes, and the value if it is OPTION=VALUE. NULL: unknown option, which is compared with
+ * the known ones, or an option without a value. */
+static const char **place_of(const char *option, struct weir__nearest *nearest, const char **ret_value)
 {
 	const struct {
 		const char *name;
@@ -76,7 +71,7 @@ static const char **place_of(const char *option, struct weir__nearest *nearest)
 	};
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-		if (strcmp(option, options[i].name) == 0)
+		if (weir__command_is_option(option, options[i].name, ret_value))
 			return options[i].place;
 		weir__nearest_offer(nearest, options[i].name);
 	}
@@ -89,8 +84,9 @@ static const char **place_of(const char *option, struct weir__nearest *nearest)
 static int read_arguments(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
-		struct weir__nearest nearest = weir__nearest_of(argv[i], strlen(argv[i]));
-		const char **const place = place_of(argv[i], &nearest);
+		struct weir__nearest nearest = weir__command_option_name(argv[i]);
+		const char *value = NULL;
+		const char **const place = place_of(argv[i], &nearest, &value);
 
 		if (weir__command_is_help(argv[i]))
 			return help();
@@ -101,10 +97,10 @@ static int read_arguments(int argc, char **argv)
 		} else if (place == NULL) {
 			weir__command_refuse_option(&nearest, "weir top", "--help lists them");
 			return CALLED_WRONGLY;
-		} else if (i + 1 == argc) {
+		} else if (value == NULL && i + 1 == argc) {
 			return complain(argv[i], "needs a value; see --help");
 		} else {
-			*place = argv[++i];
+			*place = value ? value : argv[++i];
 		}
 	}
 	return GO_ON;

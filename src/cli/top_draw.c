@@ -257,10 +257,18 @@ static void add_state(struct weir__top_text *text, const struct weir__top_view *
 		add_words(text, "; store ");
 		weir__top_text_add(text, server->store, 12);
 		add_some(text, ", ", server->store_nodes, " node");
-		add_some(text, ", ", server->store_deferred, " key");
-		add_words(text, " with deferred charges");
+		if (server->store_deferred > 0) {
+			add_some(text, ", ", server->store_deferred, " key");
+			add_words(text, " with deferred charges");
+		}
+		add_some(text, ", ", server->store_calls_per_1000, " call");
+		add_words(text, " per 1,000 decisions");
 		add_some(text, ", ", server->lease_held, " unit");
 		add_words(text, " held");
+		if (server->eventual_waiting > 0) {
+			add_some(text, ", ", server->eventual_waiting, " unit");
+			add_words(text, " waiting");
+		}
 	}
 	if (server->has_latency) {
 		add_duration(text, "; p50 ", server->answer_p50_ns);
@@ -438,6 +446,9 @@ static void add_keys_title(struct weir__top_text *text, const struct style *styl
 	if (limit->lease_bound > 0)
 		(void)snprintf(consistency, sizeof(consistency), ", leased up to %" PRIu64 " units",
 			       limit->lease_bound);
+	else if (limit->is_eventual)
+		(void)snprintf(consistency, sizeof(consistency), ", eventual within %" PRIu64 " units",
+			       limit->eventual_bound);
 	else if (limit->is_exact)
 		(void)snprintf(consistency, sizeof(consistency), ", exact");
 	if (strlen(limit->name) + strlen(consistency) > room)

@@ -66,6 +66,8 @@ static void read_limit(const json_t *from, struct weir__top_limit *limit)
 	copy_text(limit->key, sizeof(limit->key), from, "key");
 	limit->is_exact = consistency && strcmp(consistency, "exact") == 0;
 	limit->lease_bound = number_of(from, "lease_bound");
+	limit->eventual_bound = number_of(from, "eventual_bound");
+	limit->is_eventual = consistency && strcmp(consistency, "eventual") == 0;
 	limit->allowed_total = number_of(from, "allowed_total");
 	limit->rejected_total = number_of(from, "rejected_total");
 	limit->allowed = sum_of(allowed);
@@ -117,7 +119,9 @@ static void read_server(const json_t *root, struct weir__top_server *server)
 	copy_text(server->store, sizeof(server->store), store, "state");
 	server->store_nodes = number_of(store, "nodes");
 	server->store_deferred = number_of(store, "deferred_keys");
+	server->store_calls_per_1000 = number_of(store, "calls_per_1000");
 	server->lease_held = number_of(store, "lease_held");
+	server->eventual_waiting = number_of(store, "eventual_waiting");
 	server->has_policy = json_is_object(policy);
 	server->unmatched = number_of(json_object_get(root, "unmatched"), "total");
 	server->policy_limits = number_of(policy, "limits");

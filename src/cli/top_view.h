@@ -18,7 +18,9 @@ enum {
 /* A limit. Names are as the server sent them. Escape them before printing to a terminal. */
 struct weir__top_limit {
 	char name[WEIR__TOP_NAME_SIZE], mode[16], algorithm[32], limit[128], key[WEIR__TOP_NAME_SIZE];
-	bool is_exact;                       /* the server says so; earlier versions do not */
+	bool is_exact; /* the server says so; earlier versions do not */
+	bool is_eventual;
+	uint64_t eventual_bound;             /* units of a key by which all servers together may exceed the limit */
 	uint64_t lease_bound;                /* units of a key that all servers together may hold; 0: not leased */
 	uint64_t allowed, rejected, delayed; /* in the last WEIR__TOP_RATE_SECONDS */
 	uint64_t allowed_total, rejected_total;
@@ -43,7 +45,8 @@ struct weir__top_server {
 	uint64_t connections[2], requests[2]; /* of RESP and of HTTP */
 	uint64_t live_keys, capacity_keys, evicted, folded;
 	bool has_policy, has_store, has_latency;
-	uint64_t policy_limits, policy_changes, policy_failures, store_nodes, store_deferred, lease_held;
+	uint64_t policy_limits, policy_changes, policy_failures, store_nodes, store_deferred, store_calls_per_1000,
+		lease_held, eventual_waiting;
 	uint64_t answer_p50_ns, answer_p99_ns, answer_p999_ns;
 	uint64_t left_out;
 	uint64_t unmatched;     /* requests that no limit of the policy applied to */

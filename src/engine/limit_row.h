@@ -3,12 +3,13 @@
 #define WEIR_ENGINE_LIMIT_ROW_H
 
 #include "engine/context.h"
+#include "store/eventual.h"
 #include "store/lease.h"
 
 struct weir__limit_row {
 	const char *name, *mode, *key;
 	const char *store;              /* where its state is kept: table or redis */
-	const char *consistency;        /* how servers agree on it: exact or lease */
+	const char *consistency;        /* how servers agree on it: exact, lease or eventual */
 	char text[WEIR_LIMIT_TEXT_MAX]; /* the current limit */
 	weir_ns wait;                   /* the longest that /v1/authorize holds a response back; 0: not at all */
 	uint64_t allowed, denied;
@@ -20,6 +21,15 @@ struct weir__limit_row {
 /* Whether servers lease the limit, and how. */
 bool weir__limit_row_is_leased(const struct weir__context *context, const struct weir__guard_row *row,
 			       struct weir__lease_terms *ret_terms);
+
+/* How many units of a key this server may allow before the store has confirmed them. 0: the limit is not eventual. */
+uint64_t weir__limit_row_ahead(const struct weir__context *context, const struct weir__guard_row *row);
+
+/* By how many units all servers together may exceed an eventual limit of which each may be this far ahead. */
+uint64_t weir__limit_row_bound(const struct weir__context *context, uint64_t ahead);
+
+/* `most` of the terms, and `ahead`, are 0 if the limit has another consistency. */
+const char *weir__limit_row_consistency(const struct weir__lease_terms *terms, uint64_t ahead);
 
 void weir__limit_row(const struct weir__context *context, const struct weir__guard_row *row,
 		     struct weir__limit_row *ret_row);

@@ -36,6 +36,7 @@ static bool ask(struct weir__request *request, enum weir__store_operation operat
 	store_request->verdicts = request->verdicts;
 	store_request->hashes = NULL;
 	store_request->epoch_check = NULL;
+	store_request->before = NULL;
 	store_request->now = weir_table_now(request->context->table);
 	store_request->fallback_nodes = 0;
 	request->stage = 1;
@@ -454,6 +455,17 @@ enum weir__run_result weir__descriptors_run(struct weir__descriptors_check *chec
 	if (error != WEIR_OK)
 		return WEIR__RUN_REFUSED;
 	return is_done ? WEIR__RUN_DONE : WEIR__RUN_LATER;
+}
+
+uint64_t weir__descriptors_reset_s(const struct weir__descriptors_check *check, size_t descriptor)
+{
+	const struct weir_guard_status *const status = &check->statuses[descriptor];
+	const weir_ns period = status->claim.limit.period, second = 1000000000;
+	const weir_ns left = status->verdict.reset_after > 0 ?
+				     status->verdict.reset_after :
+				     period - weir__request_decided_at(&check->request) % period;
+
+	return left / second + (left % second != 0);
 }
 
 /* --- explaining -------------------------------------------------------------------------------------------------- */

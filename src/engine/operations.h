@@ -158,6 +158,10 @@ struct weir__descriptors {
 enum weir__run_result weir__descriptors_run(struct weir__descriptors_check *check, struct weir_guard *guard,
 					    const struct weir__descriptors *descriptors, struct weir_message *ret_why);
 
+/* The seconds until the window of a decided descriptor ends, rounded up. The verdict says 0 for a window that has counted
+ * nothing. For clients, this window ends with the unit, too. */
+uint64_t weir__descriptors_reset_s(const struct weir__descriptors_check *check, size_t descriptor);
+
 /* What each limit that applies to a request would decide. When it is done, call weir__look_tell once. */
 struct weir__look {
 	struct weir__request request;

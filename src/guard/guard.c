@@ -231,11 +231,31 @@ enum weir_policy_store weir__guard_store(struct weir_guard *guard, const char *p
 	return store;
 }
 
+static bool has(const struct weir_policy_plan *plan, enum weir_policy_consistency consistency)
+{
+	return plan->consistency == consistency && plan->store != WEIR_POLICY_STORE_TABLE && !plan->is_local;
+}
+
 static uint32_t stranded_of(const struct weir_policy_plan *plan)
 {
-	return plan->consistency == WEIR_POLICY_LEASE && plan->store != WEIR_POLICY_STORE_TABLE && !plan->is_local ?
-		       plan->stranded :
-		       0;
+	return has(plan, WEIR_POLICY_LEASE) ? plan->stranded : 0;
+}
+
+struct weir__guard_eventual weir__guard_eventual(struct weir_guard *guard, const char *plan, size_t length)
+{
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
+	const uint32_t number = weir__bound_policy_plan_named(bound, plan, length);
+	struct weir__guard_eventual eventual = { 0, 0, 0 };
+
+	if (number != WEIR_POLICY_NO_PLAN) {
+		const struct weir_policy_plan *const of = weir_policy_plan_of(bound->policy, number);
+
+		if (has(of, WEIR_POLICY_EVENTUAL))
+			eventual = (struct weir__guard_eventual){ of->ahead, of->sync, of->store_budget };
+	}
+	weir__epoch_leave(&guard->epoch, phase);
+	return eventual;
 }
 
 uint32_t weir__guard_stranded(struct weir_guard *guard, const char *plan, size_t length)
@@ -255,12 +275,15 @@ bool weir__guard_has_lease(struct weir_guard *guard)
 {
 	const uint32_t phase = weir__epoch_enter(&guard->epoch);
 	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
-	bool has = false;
+	bool has_any = false;
 
-	for (uint32_t i = 0; i < weir_policy_plans(bound->policy) && !has; i++)
-		has = stranded_of(weir_policy_plan_of(bound->policy, i)) > 0;
+	for (uint32_t i = 0; i < weir_policy_plans(bound->policy) && !has_any; i++) {
+		const struct weir_policy_plan *const plan = weir_policy_plan_of(bound->policy, i);
+
+		has_any = has(plan, WEIR_POLICY_LEASE) || has(plan, WEIR_POLICY_EVENTUAL);
+	}
 	weir__epoch_leave(&guard->epoch, phase);
-	return has;
+	return has_any;
 }
 
 bool weir__guard_has_table_store(struct weir_guard *guard)

@@ -30,6 +30,8 @@ struct weir__guard_row {
 	enum weir_policy_store store;
 	enum weir_policy_consistency consistency;
 	uint32_t stranded; /* LEASE: percent */
+	uint32_t ahead;    /* EVENTUAL: percent */
+	weir_ns sync;      /* EVENTUAL */
 	enum weir_store_failure on_store_failure;
 	bool is_local;                  /* a limit for when the store fails */
 	bool is_keyed;                  /* false: all requests share one state, of the empty key */
@@ -71,7 +73,15 @@ bool weir__guard_has_table_store(struct weir_guard *guard);
 /* The percentage of the limit that servers may hold unspent. 0: the plan is exact, unknown or kept in the table. */
 uint32_t weir__guard_stranded(struct weir_guard *guard, const char *plan, size_t length);
 
-/* Whether the policy leases the limit of any plan. */
+/* How far servers may be ahead of Redis, for the plan with this name. */
+struct weir__guard_eventual {
+	uint32_t ahead; /* percent; 0: the plan is not eventual */
+	weir_ns sync;
+	weir_ns budget; /* 0: not set in the policy */
+};
+struct weir__guard_eventual weir__guard_eventual(struct weir_guard *guard, const char *plan, size_t length);
+
+/* Whether the limit of any plan is leased or eventual. */
 bool weir__guard_has_lease(struct weir_guard *guard);
 
 /* weir__policy_denies_unmatched of the policy in force. */
@@ -204,6 +214,9 @@ int weir__guard_read_key(struct weir_guard *guard, const char *plan, size_t plan
 			 struct weir_message *ret_message);
 
 /* --- views: guard_look.c ------------------------------------------------------------------------------------------ */
+
+/* Why this limit stays exact although its plan leases it. Empty: it does not stay exact, or its plan does not lease it. */
+const char *weir__guard_why_exact(const struct weir_policy_plan *plan, const struct weir_limit *limit);
 
 /* weir_guard_explain, but limits that apply come before all others. */
 void weir__guard_explain(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,

@@ -173,6 +173,7 @@ static bool ask_enforced(struct weir__guard_check *check, struct weir_claim *cla
 	store_request->n = check->n_enforced;
 	store_request->hashes = check->hashes;
 	store_request->epoch_check = &check->epoch_check;
+	store_request->before = NULL;
 	return true;
 }
 
@@ -187,6 +188,7 @@ static bool ask_shadows(struct weir__guard_check *check, struct weir_claim *clai
 	store_request->n = check->n - check->n_enforced;
 	store_request->hashes = NULL;
 	store_request->epoch_check = NULL;
+	store_request->before = NULL;
 	return true;
 }
 

@@ -106,6 +106,7 @@ struct weir__guard_descriptors {
 	const struct weir_descriptor *descriptors;
 	uint64_t hits;
 	uint8_t claim_of[WEIR_DESCRIPTORS_MAX]; /* for each descriptor: index of its claim plus 1; 0: none */
+	uint8_t group_of[WEIR_DESCRIPTORS_MAX]; /* for each quota: the first quota of its group */
 	struct weir_guard_answer answer;
 };
 
@@ -151,6 +152,14 @@ void weir__guard_descriptors_tell(const struct weir__guard_descriptors *check,
 				  void (*tell)(void *context, const struct weir_claim *claims,
 					       const struct weir_verdict *verdicts, size_t n, bool is_shadow),
 				  void *context);
+
+/* Calls `describe` with the claims of a request that was decided, one for each descriptor, by the policy that is current
+ * now: it may have changed since, so a claim may not apply any more. The claims and their metadata are valid only during
+ * the call. */
+void weir__guard_describe_descriptors(struct weir_guard *guard, const char *domain, size_t domain_length,
+				      const struct weir_descriptor *descriptors, size_t n,
+				      void (*describe)(void *context, const struct weir_descriptor_claim *claims),
+				      void *context);
 
 /* --- views: guard_look.c ----------------------------------------------------------------------------------------- */
 

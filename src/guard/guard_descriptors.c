@@ -35,6 +35,91 @@ static bool is_enforced_claim(const struct weir__guard_descriptors *check, const
 	return is_claimed(check, i) && is_enforced(&room->statuses[i].claim);
 }
 
+/* --- quotas ------------------------------------------------------------------------------------------------------ */
+
+struct target {
+	const struct weir_attribute *backend, *model; /* NULL: not named, or empty */
+};
+
+static bool is_same_text(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+	return a_length == b_length && (a_length == 0 || memcmp(a, b, a_length) == 0);
+}
+
+static struct target target_of(const struct weir_descriptor *descriptor)
+{
+	static const char backend[] = "backend_name", model[] = "model_name_override";
+	struct target target = { NULL, NULL };
+
+	for (size_t i = 0; i < descriptor->n; i++) {
+		const struct weir_attribute *const entry = &descriptor->entries[i];
+		const struct weir_attribute *const named = entry->value_length > 0 ? entry : NULL;
+
+		if (is_same_text(entry->name, entry->name_length, backend, sizeof(backend) - 1))
+			target.backend = named;
+		else if (is_same_text(entry->name, entry->name_length, model, sizeof(model) - 1))
+			target.model = named;
+	}
+	return target;
+}
+
+static bool is_same_value(const struct weir_attribute *a, const struct weir_attribute *b)
+{
+	return a && b ? is_same_text(a->value, a->value_length, b->value, b->value_length) : a == b;
+}
+
+static bool is_same_entries(const struct weir_descriptor *a, const struct weir_descriptor *b)
+{
+	for (size_t i = 0; i < a->n && a->n == b->n; i++)
+		if (!is_same_text(a->entries[i].name, a->entries[i].name_length, b->entries[i].name,
+				  b->entries[i].name_length) ||
+		    !is_same_value(&a->entries[i], &b->entries[i]))
+			return false;
+	return a->n == b->n;
+}
+
+/* Several quotas may limit the same thing: a model at a backend, for a customer and in all. Then the request cannot go
+ * there if one of them is used up. Without such names, quotas with the same entries are a group. */
+static bool is_same_group(const struct weir_descriptor *a, const struct weir_descriptor *b)
+{
+	const struct target of_a = target_of(a), of_b = target_of(b);
+
+	if (of_a.backend || of_a.model || of_b.backend || of_b.model)
+		return is_same_value(of_a.backend, of_b.backend) && is_same_value(of_a.model, of_b.model);
+	return is_same_entries(a, b);
+}
+
+/* Now, because the descriptors may be gone when the store replies. */
+static void make_groups(struct weir__guard_descriptors *check, const weir__room *room)
+{
+	for (uint32_t i = 0; i < check->n; i++) {
+		check->group_of[i] = (uint8_t)i;
+		for (uint32_t j = 0; j < i && room->matched->claims[i].is_quota; j++)
+			if (room->matched->claims[j].is_quota &&
+			    is_same_group(&check->descriptors[i], &check->descriptors[j])) {
+				check->group_of[i] = check->group_of[j];
+				break;
+			}
+	}
+}
+
+/* Whether the request has groups of quotas, and each of them has a quota that denies. One in shadow never denies. */
+static bool are_quotas_used_up(const struct weir__guard_descriptors *check, const weir__room *room)
+{
+	bool is_any = false, is_over[WEIR_DESCRIPTORS_MAX] = { false };
+
+	for (size_t i = 0; i < check->n; i++)
+		is_over[check->group_of[i]] |= is_quota(check, room, i) && !room->statuses[i].verdict.allowed;
+	for (size_t i = 0; i < check->n; i++) {
+		if (!is_claimed(check, i) || !room->statuses[i].claim.is_quota || room->statuses[i].claim.is_refund)
+			continue;
+		if (!is_over[check->group_of[i]])
+			return false;
+		is_any = true;
+	}
+	return is_any;
+}
+
 /* --- inline limits ----------------------------------------------------------------------------------------------- */
 
 static const struct weir_table_limit *find_given(const struct weir_guard *guard, const struct weir_limit *store_request)
@@ -126,6 +211,7 @@ static int add_claims(struct weir__guard_descriptors *check, const weir__room *r
 			return error;
 		room->statuses[i] = (struct weir_guard_status){ *of, { .allowed = true, .granted = of->cost } };
 		room->statuses[i].claim.key = NULL;
+		room->statuses[i].claim.metadata = NULL;
 		check->claim_of[i] = 0;
 		if (limit == NULL)
 			continue;
@@ -190,6 +276,7 @@ static int match(struct weir__guard_descriptors *check, const weir__room *room, 
 		error = add_prefix(check, room, ret_message);
 	if (error == WEIR_OK) {
 		check->is_each = policy->envoy->options & WEIR_ENVOY_COUNT_EACH;
+		make_groups(check, room);
 		error = make_claims(check, room, ret_message);
 	}
 	check->stage = BEGUN;
@@ -238,6 +325,7 @@ static bool ask(struct weir__guard_descriptors *check, const weir__room *room, e
 	store_request->n_current = 0;
 	store_request->hashes = NULL;
 	store_request->epoch_check = takes && !check->is_charged && !check->is_kept ? &check->epoch_check : NULL;
+	store_request->before = NULL;
 	return store_request->n > 0;
 }
 
@@ -258,19 +346,6 @@ static void note_verdicts(const struct weir__guard_descriptors *check, const wei
 		if (claim > first && claim <= first + store_request->n)
 			room->statuses[i].verdict = room->verdicts[claim - 1];
 	}
-}
-
-/* Whether the request has quotas, and each of them denies. */
-static bool are_quotas_used_up(const struct weir__guard_descriptors *check, const weir__room *room)
-{
-	bool is_any = false;
-
-	for (size_t i = 0; i < check->n; i++) {
-		if (is_quota(check, room, i) && room->statuses[i].verdict.allowed)
-			return false;
-		is_any |= is_quota(check, room, i);
-	}
-	return is_any;
 }
 
 /* The next policy changed this limit after other limits of the request were charged, so this one was charged as well.
@@ -319,7 +394,7 @@ static void deny_empty(const struct weir__guard_descriptors *check, const weir__
 		struct weir_verdict *const verdict = &room->statuses[i].verdict;
 
 		if (!is_claimed(check, i) || room->statuses[i].claim.cost > 0 || room->statuses[i].claim.is_refund ||
-		    room->statuses[i].claim.is_closed || verdict->remaining > 0)
+		    (verdict->remaining > 0 && !room->statuses[i].claim.is_closed))
 			continue;
 		verdict->allowed = false;
 		verdict->retry_after = verdict->reset_after;
@@ -496,6 +571,24 @@ void weir__guard_descriptors_tell(const struct weir__guard_descriptors *check, c
 			tell(context, &room->claims[check->claim_of[i] - 1], &room->statuses[i].verdict, 1,
 			     !is_one_enforced && !is_by_quotas);
 	}
+}
+
+void weir__guard_describe_descriptors(struct weir_guard *guard, const char *domain, size_t domain_length,
+				      const struct weir_descriptor *descriptors, size_t n,
+				      void (*describe)(void *context, const struct weir_descriptor_claim *claims),
+				      void *context)
+{
+	struct weir_descriptors_answer matched WEIR__UNINITIALIZED;
+	const uint32_t phase = weir__epoch_enter(&guard->epoch);
+	const struct weir__bound_policy *const bound = atomic_load(&guard->bound);
+	struct weir_message why;
+
+	if (weir_policy_match_descriptors(bound->policy, domain, domain_length, descriptors, n, 1, &matched, &why) !=
+	    WEIR_OK)
+		for (size_t i = 0; i < n; i++)
+			matched.claims[i].applies = false;
+	describe(context, matched.claims);
+	weir__epoch_leave(&guard->epoch, phase);
 }
 
 int weir_guard_check_descriptors(struct weir_guard *guard, const char *domain, size_t domain_length,

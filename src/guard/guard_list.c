@@ -21,6 +21,8 @@ static void describe(const struct weir__bound_policy *bound, uint32_t plan, stru
 					 .store = what->store,
 					 .consistency = what->consistency,
 					 .stranded = what->stranded,
+					 .ahead = what->ahead,
+					 .sync = what->sync,
 					 .on_store_failure = what->on_store_failure,
 					 .is_local = what->is_local,
 					 .store_budget = what->store_budget,

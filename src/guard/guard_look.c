@@ -4,6 +4,8 @@
 #include "guard/guard_check.h"
 #include "guard/guard_internal.h"
 #include "policy/example.h"
+#include "store/eventual.h"
+#include "store/lease.h"
 
 /* --- views ------------------------------------------------------------------------------------------------------- */
 
@@ -79,6 +81,7 @@ bool weir__guard_look_next(struct weir__guard_look *look, const struct weir_clai
 		store_request->n++;
 	store_request->hashes = NULL;
 	store_request->epoch_check = NULL;
+	store_request->before = NULL;
 	return true;
 }
 
@@ -132,6 +135,8 @@ int weir__guard_view(struct weir_guard *guard, const struct weir_attribute *attr
 /* A limit that was changed after its policy was loaded. */
 struct changed {
 	const char *name;
+	const struct weir_policy_plan *plan;
+	struct weir_limit limit; /* as it is now */
 	char before[WEIR_LIMIT_TEXT_MAX], now[WEIR_LIMIT_TEXT_MAX];
 	/* Where, by whom and when; empty: not known. */
 	char how[32 + WEIR__CHANGE_BY_SIZE + WEIR__CHANGE_AT_SIZE];
@@ -162,16 +167,16 @@ static void note_changed(const struct weir__bound_policy *bound, const struct we
 	const struct weir_table_limit *const limit = weir__bound_policy_limit(bound, claim->plan);
 	struct changed *const changed = &explaining->changed[explaining->n];
 	struct weir__limit_change change;
-	struct weir_limit now;
 
 	if (limit == NULL)
 		return;
+	changed->plan = plan;
 	changed->how[0] = '\0';
 	if (weir__guard_change_of(bound, claim->plan, &change))
 		write_how(&change, changed->how, sizeof(changed->how));
-	now = weir_table_limit_limit(limit);
+	changed->limit = weir_table_limit_limit(limit);
 	(void)weir_limit_print(&plan->limit, changed->before);
-	(void)weir_limit_print(&now, changed->now);
+	(void)weir_limit_print(&changed->limit, changed->now);
 	changed->name = weir_policy_limit_name(bound->policy, claim->limit);
 	explaining->n += strcmp(changed->before, changed->now) != 0;
 }
@@ -212,7 +217,31 @@ static void tell_line(void *explaining_, const char *line)
 }
 
 typedef void explain_policy(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
-			    weir_policy_report *report, void *context);
+			    weir__policy_why_exact *why_exact, weir_policy_report *report, void *context);
+
+const char *weir__guard_why_exact(const struct weir_policy_plan *plan, const struct weir_limit *limit)
+{
+	struct weir__lease_terms terms;
+	struct weir_plan compiled;
+	uint64_t ahead;
+
+	if (plan->consistency == WEIR_POLICY_EXACT || plan->store == WEIR_POLICY_STORE_TABLE || plan->is_local ||
+	    plan->is_unlimited || weir_plan_compile(limit, &compiled, NULL) != WEIR_OK)
+		return "";
+	return plan->consistency == WEIR_POLICY_LEASE ?
+		       weir__lease_obstacle_text(weir__lease_terms_of(&compiled, plan->stranded, &terms)) :
+		       weir__eventual_obstacle_text(weir__eventual_ahead_of(&compiled, plan->ahead, &ahead));
+}
+
+static const char *why_exact(void *explaining_, const struct weir_policy_plan *plan)
+{
+	const struct explaining *const explaining = explaining_;
+
+	for (size_t i = 0; i < explaining->n; i++)
+		if (explaining->changed[i].plan == plan)
+			return weir__guard_why_exact(plan, &explaining->changed[i].limit);
+	return weir__guard_why_exact(plan, &plan->limit);
+}
 
 /* Returns false if the policy was replaced meanwhile, so that numbers of the next one may be among the changes. */
 static bool note_all_changed(struct weir_guard *guard, const struct weir__bound_policy *bound,
@@ -243,7 +272,7 @@ static void explain_by(explain_policy *by, struct weir_guard *guard, const struc
 		phase = weir__epoch_enter(&guard->epoch);
 		bound = atomic_load(&guard->bound);
 	}
-	by(bound->policy, attributes, n, tell_line, &explaining);
+	by(bound->policy, attributes, n, why_exact, tell_line, &explaining);
 	weir__epoch_leave(&guard->epoch, phase);
 }
 
@@ -260,7 +289,7 @@ bool weir__guard_example(struct weir_guard *guard, struct weir__policy_example *
 void weir_guard_explain(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,
 			weir_policy_report *report, void *context)
 {
-	explain_by(weir_policy_explain, guard, attributes, n, report, context);
+	explain_by(weir__policy_explain, guard, attributes, n, report, context);
 }
 
 void weir__guard_explain(struct weir_guard *guard, const struct weir_attribute *attributes, size_t n,

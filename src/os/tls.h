@@ -47,8 +47,9 @@ int weir__tls_shake(struct weir__tls *tls);
 ssize_t weir__tls_read(struct weir__tls *tls, void *bytes, size_t size);
 ssize_t weir__tls_write(struct weir__tls *tls, const void *bytes, size_t size);
 
-/* Reads until `size` bytes are there, or the socket has no more. weir__tls_is_drained then says whether all that has left
- * the socket was returned. If not, call it again: no event of the socket may announce the rest. */
+/* Reads until `size` bytes are there, or the socket has no more, or it was enough for a turn. weir__tls_is_drained then
+ * says whether all that has left the socket was returned. If not, call it again: no event of the socket may announce the
+ * rest. */
 ssize_t weir__tls_read_all(struct weir__tls *tls, void *bytes, size_t size);
 bool weir__tls_is_drained(const struct weir__tls *tls);
 

@@ -241,6 +241,8 @@ static bool set_up(struct weir__tls_server *server, struct weir__ticket_keys *ti
 	/* The data to write grows while it waits, and may move. An idle connection has no buffers. */
 	(void)SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 					    SSL_MODE_RELEASE_BUFFERS);
+	/* Else one call would read updates of the client's key as long as more of them come. */
+	(void)SSL_CTX_clear_mode(ssl, SSL_MODE_AUTO_RETRY);
 	(void)SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
 					       SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA |
 					       SSL_OP_IGNORE_UNEXPECTED_EOF);

@@ -202,7 +202,7 @@ static void compare_plans(const struct weir_policy *before, uint32_t old_plan, c
 	}
 }
 
-static void compare_all(const struct names *before, const struct names *after, weir__policy_stranded *stranded,
+static void compare_all(const struct names *before, const struct names *after, weir__policy_agree *agree,
 			weir__policy_compare_report *report, void *context)
 {
 	struct weir__policy_difference difference;
@@ -215,9 +215,9 @@ static void compare_all(const struct names *before, const struct names *after, w
 		write_limit(plan, difference.after);
 		if (old_plan != WEIR__NO_PLAN)
 			compare_plans(before->policy, old_plan, after->policy, i, &difference);
-		if (old_plan != WEIR__NO_PLAN && stranded) {
-			difference.stranded_before = stranded(&before->policy->plans[old_plan]);
-			difference.stranded_after = stranded(plan);
+		if (old_plan != WEIR__NO_PLAN && agree) {
+			difference.agreed_before = agree(&before->policy->plans[old_plan]);
+			difference.agreed_after = agree(plan);
 		}
 		report(context, &difference);
 	}
@@ -232,14 +232,14 @@ static void compare_all(const struct names *before, const struct names *after, w
 	}
 }
 
-bool weir__policy_compare(const struct weir_policy *before, const struct weir_policy *after,
-			  weir__policy_stranded *stranded, weir__policy_compare_report *report, void *context)
+bool weir__policy_compare(const struct weir_policy *before, const struct weir_policy *after, weir__policy_agree *agree,
+			  weir__policy_compare_report *report, void *context)
 {
 	struct names of_before, of_after;
 	const bool has_before = names_init(&of_before, before), has_after = names_init(&of_after, after);
 
 	if (has_before && has_after)
-		compare_all(&of_before, &of_after, stranded, report, context);
+		compare_all(&of_before, &of_after, agree, report, context);
 	free(of_before.places);
 	free(of_after.places);
 	return has_before && has_after;
@@ -255,34 +255,55 @@ bool weir__policy_difference_is_anew(const struct weir__policy_difference *diffe
 	return difference->fate == WEIR__FATE_ANEW || difference->rows > 0;
 }
 
+static bool is_same(const struct weir__policy_agreement *a, const struct weir__policy_agreement *b)
+{
+	return a->consistency == b->consistency && a->percent == b->percent && a->sync == b->sync;
+}
+
 /* Servers find what they hold by the limit and by how it is leased (store/lease_store.c). If either changed, they do not
  * find it, and Redis charges it when the leases end. Keys that start over take what was lent with them. */
 static bool drops_held(const struct weir__policy_difference *difference)
 {
-	return difference->stranded_before > 0 &&
+	return difference->agreed_before.consistency == WEIR_POLICY_LEASE &&
 	       (difference->fate == WEIR__FATE_CONVERTED ||
-		(difference->fate == WEIR__FATE_KEPT && difference->stranded_before != difference->stranded_after));
+		(difference->fate == WEIR__FATE_KEPT &&
+		 !is_same(&difference->agreed_before, &difference->agreed_after)));
+}
+
+/* Writes how servers agree. is_short: only the numbers. Returns the length. */
+static int write_agreement(const struct weir__policy_agreement *agreed, bool is_short, char *text, size_t size)
+{
+	const uint64_t sync_ms = agreed->sync / 1000000;
+
+	if (agreed->consistency == WEIR_POLICY_EXACT)
+		return snprintf(text, size, "exact");
+	if (agreed->consistency == WEIR_POLICY_LEASE)
+		return snprintf(text, size, is_short ? "%" PRIu32 "%%" : "leased with up to %" PRIu32 "%% stranded",
+				agreed->percent);
+	return snprintf(text, size,
+			is_short ? "%" PRIu32 "%% every %" PRIu64 "ms" :
+				   "eventual with up to %" PRIu32 "%% ahead, pushed every %" PRIu64 "ms",
+			agreed->percent, sync_ms);
 }
 
 /* Writes how servers agree on the limit, if that changed, and what becomes of the units that they hold. Returns the
  * length. */
-static int write_leases(const struct weir__policy_difference *difference, char *text, size_t size)
+static int write_consistency(const struct weir__policy_difference *difference, char *text, size_t size)
 {
-	const uint32_t before = difference->stranded_before, after = difference->stranded_after;
+	const struct weir__policy_agreement *const before = &difference->agreed_before;
+	const struct weir__policy_agreement *const after = &difference->agreed_after;
 	const bool has_both = difference->fate != WEIR__FATE_ADDED && difference->fate != WEIR__FATE_REMOVED;
 	int length = 0;
 
 	text[0] = '\0';
-	if (!has_both || (before == 0 && after == 0))
-		return 0;
-	if (before == 0)
-		length = snprintf(text, size, "; leased with up to %" PRIu32 "%% stranded, before exact", after);
-	else if (after == 0)
-		length = snprintf(text, size, "; exact, before leased with up to %" PRIu32 "%% stranded", before);
-	else if (before != after)
-		length = snprintf(text, size, "; leased with up to %" PRIu32 "%% stranded, before %" PRIu32 "%%", after,
-				  before);
-	if (drops_held(difference))
+	if (has_both && !is_same(before, after)) {
+		length = snprintf(text, size, "; ");
+		length += write_agreement(after, false, text + length, size - (size_t)length);
+		length += snprintf(text + length, size - (size_t)length, ", before ");
+		length += write_agreement(before, before->consistency == after->consistency, text + length,
+					  size - (size_t)length);
+	}
+	if (has_both && drops_held(difference))
 		length += snprintf(text + length, size - (size_t)length,
 				   "; units that servers hold are not spent any more, and count as used");
 	return length;
@@ -313,7 +334,7 @@ void weir__policy_difference_write(const struct weir__policy_difference *differe
 	default:
 		length = snprintf(ret_text, size, "%s: removed: %s", difference->name, before);
 	}
-	length += write_leases(difference, ret_text + length, size - (size_t)length);
+	length += write_consistency(difference, ret_text + length, size - (size_t)length);
 	if (difference->rows > 0)
 		(void)snprintf(ret_text + length, size - (size_t)length,
 			       "; keys of %" PRIu64 " CSV row%s start over, because the limit of the row changed",

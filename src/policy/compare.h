@@ -16,27 +16,33 @@ enum weir__policy_fate {
 	WEIR__FATES
 };
 
+/* How servers agree on a limit: exact, if what the policy says is not possible. */
+struct weir__policy_agreement {
+	enum weir_policy_consistency consistency;
+	uint32_t percent; /* LEASE: how much may be stranded; EVENTUAL: how far one server may be ahead */
+	weir_ns sync;     /* EVENTUAL */
+};
+
 /* A limit or override of either policy. */
 struct weir__policy_difference {
 	enum weir__policy_fate fate;
 	const char *name;                                             /* of the plan */
 	char before[WEIR_LIMIT_TEXT_MAX], after[WEIR_LIMIT_TEXT_MAX]; /* empty: not in that policy */
 	const char *why;                                              /* ANEW: what differs, as a sentence */
-	/* How much of the limit may be stranded by leases, in percent; 0: the limit is exact. */
-	uint32_t stranded_before, stranded_after;
+	struct weir__policy_agreement agreed_before, agreed_after;
 	/* Rows of the limit's CSV file that now give a different limit than before. Their keys start over, even if the
 	 * limit itself keeps its keys. */
 	uint64_t rows;
 };
 
-/* Says how much of a plan's limit may be stranded by leases, in percent; 0: the limit is exact. */
-typedef uint32_t weir__policy_stranded(const struct weir_policy_plan *plan);
+/* Says how servers agree on a plan's limit. */
+typedef struct weir__policy_agreement weir__policy_agree(const struct weir_policy_plan *plan);
 
 /* Reports each plan of `after` in the order of the file, then those that only `before` has. Returns false, and reports
- * nothing, if memory ran out. `stranded` NULL: leases are not compared. */
+ * nothing, if memory ran out. `agree` NULL: consistency is not compared. */
 typedef void weir__policy_compare_report(void *context, const struct weir__policy_difference *difference);
-bool weir__policy_compare(const struct weir_policy *before, const struct weir_policy *after,
-			  weir__policy_stranded *stranded, weir__policy_compare_report *report, void *context);
+bool weir__policy_compare(const struct weir_policy *before, const struct weir_policy *after, weir__policy_agree *agree,
+			  weir__policy_compare_report *report, void *context);
 
 /* Whether the policy denies requests that no limit matches. */
 bool weir__policy_denies_unmatched(const struct weir_policy *policy);

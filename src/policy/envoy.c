@@ -1,6 +1,8 @@
 /* envoy.c: finds the limits that apply to the descriptors of a request. */
 #include "policy/envoy.h"
 
+#include <stdio.h>
+
 #include "core/argument.h"
 #include "core/text.h"
 #include "core/uninitialized.h"
@@ -92,9 +94,35 @@ static bool fits(const struct weir__envoy_node *node, struct weir__slice name)
 	       weir__glob_fits(node->value, (struct weir__slice){ name.at + key.n, name.n - key.n });
 }
 
+/* The same without the name in one piece. A pattern whose key is only the beginning of the entry's key does not fit. */
+static bool fits_long(const struct weir__envoy_node *node, const struct weir_attribute *entry)
+{
+	const struct weir__slice key = { node->name.at, node->name.n - node->value.n };
+	const struct weir__slice name = { entry->name, entry->name_length };
+	struct weir__slice begin;
+
+	if (key.n <= name.n || !weir__slice_begins_with(key, name) || key.at[name.n] != '_')
+		return false;
+	begin = (struct weir__slice){ key.at + name.n + 1, key.n - name.n - 1 };
+	return weir__slice_begins_with((struct weir__slice){ entry->value, entry->value_length }, begin) &&
+	       weir__glob_fits(node->value,
+			       (struct weir__slice){ entry->value + begin.n, entry->value_length - begin.n });
+}
+
+static uint32_t step_long(const struct weir__envoy *envoy, uint32_t parent, const struct weir_attribute *entry)
+{
+	for (uint32_t i = envoy->nodes[parent].first_pattern; i != WEIR__ENVOY_NONE; i = envoy->nodes[i].next_pattern)
+		if (fits_long(&envoy->nodes[i], entry))
+			return i;
+	return weir__envoy_find(envoy, parent, (struct weir__slice){ entry->name, entry->name_length });
+}
+
 uint32_t weir__envoy_step(const struct weir__envoy *envoy, uint32_t parent, const struct weir_attribute *entry,
 			  char *room)
 {
+	if (entry->value_length > WEIR__ENVOY_VALUE_MAX)
+		return step_long(envoy, parent, entry);
+
 	const struct weir__slice key = { room, entry->name_length };
 	const struct weir__slice name = { room, entry->name_length + 1 + entry->value_length };
 	uint32_t found;
@@ -132,6 +160,15 @@ static bool put(struct room *room, const char *bytes, size_t n)
 	return true;
 }
 
+/* 128 bits, so that two long values do not share a count by chance. */
+static struct weir__slice hash_text(const char *bytes, size_t n, char room[40])
+{
+	const int length = snprintf(room, 40, "#%016llx%016llx", (unsigned long long)weir__policy_hash(1, bytes, n),
+				    (unsigned long long)weir__policy_hash(2, bytes, n));
+
+	return (struct weir__slice){ room, (size_t)length };
+}
+
 /* Walks down the tree by the entries of a descriptor and appends the key. *ret_node is NONE if no node matches, or if
  * the descriptor has an inline limit, which needs no node. Returns false if the key does not fit. */
 static bool walk(const struct weir__envoy *envoy, uint32_t domain, const struct weir_descriptor *descriptor,
@@ -145,8 +182,11 @@ static bool walk(const struct weir__envoy *envoy, uint32_t domain, const struct 
 		const struct weir_attribute *const entry = &descriptor->entries[i];
 		const size_t left = room->size - room->used;
 		struct weir__slice value = { entry->value, entry->value_length };
+		char hash[40];
 
-		if (entry->name_length >= left || entry->value_length >= left - entry->name_length)
+		if (value.n > WEIR__ENVOY_VALUE_MAX)
+			value = hash_text(value.at, value.n, hash);
+		if (entry->name_length >= left || value.n >= left - entry->name_length)
 			return false;
 		if (at != WEIR__ENVOY_NONE)
 			at = weir__envoy_step(envoy, at, entry, room->at + room->used);
@@ -165,6 +205,18 @@ static int refuse(struct weir_message *ret_message, int error, const char *what)
 
 	weir__text_add(&why, what);
 	return error;
+}
+
+/* Never cuts a character in two. */
+static void put_name(struct weir_descriptor_claim *claim, struct weir__slice name)
+{
+	size_t n = name.n;
+
+	if (n > WEIR_DESCRIPTOR_NAME_MAX)
+		for (n = WEIR_DESCRIPTOR_NAME_MAX; n > 0 && ((unsigned char)name.at[n] & 0xc0) == 0x80;)
+			n--;
+	memcpy(claim->name, name.at, n);
+	claim->name[n] = '\0';
 }
 
 /* *ret_node is the node that the descriptor leads to, or NONE. */
@@ -196,6 +248,9 @@ static int match_one(const struct weir_policy *policy, uint32_t domain, const st
 		claim->is_closed = policy->plans[node->plan].is_closed;
 		claim->is_quota = node->is_quota;
 		claim->mode = node->is_shadow ? WEIR_MODE_SHADOW : WEIR_MODE_ENFORCE;
+		claim->metadata = node->metadata;
+		if (node->is_named)
+			put_name(claim, node->limit_name);
 	} else {
 		room->used = begin;
 		return WEIR_OK;

@@ -11,6 +11,10 @@ enum {
 	WEIR__ENVOY_NONE = UINT32_MAX,
 	WEIR__ENVOY_NODES_MAX = 1 << 20,
 	WEIR__ENVOY_REPLACES_MAX = 256,
+	WEIR__ENVOY_METADATA_MAX = 64, /* values of a descriptor */
+	/* Bytes of a value that is written into a key. A longer one is written as its hash. If it were an error instead, a
+	 * client could send a long header, and Envoy would let the request pass where it fails open. */
+	WEIR__ENVOY_VALUE_MAX = 512,
 	WEIR__ENVOY_ENTRIES_MAX = 64, /* of a request that is sent as attributes */
 };
 
@@ -27,11 +31,12 @@ struct weir__envoy_node {
 	bool is_shadow, is_quota; /* mode of its limit */
 	bool is_named;            /* its limit has a name */
 
-	struct weir__slice limit_name; /* by which other limits replace it */
-	struct weir__slice *replaces;  /* names of the limits that this one replaces */
-	struct weir__slice value;      /* the part of the name after KEY_; .at NULL: no value */
-	uint32_t last_pattern;         /* last child whose value has a '*', or NONE */
-	uint32_t next_pattern;         /* next sibling whose value has a '*', or NONE */
+	struct weir__slice limit_name;        /* by which other limits replace it */
+	const struct weir_metadata *metadata; /* NULL: none */
+	struct weir__slice *replaces;         /* names of the limits that this one replaces */
+	struct weir__slice value;             /* the part of the name after KEY_; .at NULL: no value */
+	uint32_t last_pattern;                /* last child whose value has a '*', or NONE */
+	uint32_t next_pattern;                /* next sibling whose value has a '*', or NONE */
 	const char *file;
 	struct weir__mark at;
 };

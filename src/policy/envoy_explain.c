@@ -80,7 +80,7 @@ void weir__envoy_explain(const struct weir_policy *policy, const struct weir_att
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (entries[i].name_length + entries[i].value_length >= sizeof(room)) {
+		if (entries[i].name_length + WEIR__ENVOY_VALUE_MAX >= sizeof(room)) {
 			report(context, "an attribute is too long: no limit applies");
 			return;
 		}

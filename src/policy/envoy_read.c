@@ -45,10 +45,13 @@ static bool is_word(const struct weir__node *node, const char *const *words)
 	return *words != NULL;
 }
 
+static const char *const nothing[] = { "", "~", "null", "Null", "NULL", NULL };
+static const char *const yes[] = { "true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON", "y", "Y", NULL };
+static const char *const no[] = { "false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF", "n", "N", NULL };
+
 /* Returns the value of a key. NULL if the key is missing or its value is empty or null. */
 static const struct weir__node *member(const struct weir__node *map, const char *key)
 {
-	static const char *const nothing[] = { "", "~", "null", "Null", "NULL", NULL };
 	const struct weir__node *const node = weir__node_member(map, key);
 
 	return node == NULL || is_word(node, nothing) ? NULL : node;
@@ -66,11 +69,6 @@ static struct weir__slice read_text(const struct weir__policy_reading *reading, 
 
 static bool read_bool(const struct weir__policy_reading *reading, const struct weir__node *map, const char *key)
 {
-	static const char *const yes[] = {
-		"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON", "y", "Y", NULL
-	};
-	static const char *const no[] = { "false", "False", "FALSE", "no", "No", "NO",
-					  "off",   "Off",   "OFF",   "n",  "N",  NULL };
 	const struct weir__node *const node = member(map, key);
 
 	if (node == NULL || is_word(node, no))
@@ -147,7 +145,7 @@ static void check_keys(struct weir__diagnostics *diagnostics, const struct weir_
 
 	(void)weir__node_check_keys(diagnostics, map, "an Envoy configuration", keys);
 	for (const struct weir__node *value = map->members; value; value = value->next) {
-		if (weir__slice_is(value->key->text, "metadata")) /* any value: Weir does not use it */
+		if (weir__slice_is(value->key->text, "metadata")) /* any keys */
 			continue;
 		if (value->kind == WEIR__NODE_MAP)
 			check_keys(diagnostics, value);
@@ -279,6 +277,94 @@ static void read_limit(struct weir__policy_reading *reading, const struct weir__
 	to->plan = weir__policy_add_plan(reading, &plan, map->at);
 }
 
+/* --- metadata --------------------------------------------------------------------------------------------------- */
+
+/* A decimal number, as in JSON, but also with a '+', and without digits on one side of the point. */
+static bool is_number(struct weir__slice text)
+{
+	size_t i = text.n > 0 && (text.at[0] == '-' || text.at[0] == '+'), digits = 0, exponent = 0;
+
+	for (; i < text.n && text.at[i] >= '0' && text.at[i] <= '9'; i++)
+		digits++;
+	if (i < text.n && text.at[i] == '.')
+		for (i++; i < text.n && text.at[i] >= '0' && text.at[i] <= '9'; i++)
+			digits++;
+	if (digits == 0 || i == text.n)
+		return digits > 0;
+	if ((text.at[i] | 0x20) != 'e')
+		return false;
+	i++;
+	i += i < text.n && (text.at[i] == '-' || text.at[i] == '+');
+	for (; i < text.n && text.at[i] >= '0' && text.at[i] <= '9'; i++)
+		exponent++;
+	return exponent > 0 && i == text.n;
+}
+
+static enum weir_metadata_kind metadata_kind_of(const struct weir__node *node)
+{
+	if (node->kind != WEIR__NODE_TEXT)
+		return node->kind == WEIR__NODE_MAP ? WEIR_METADATA_MAP : WEIR_METADATA_LIST;
+	if (is_word(node, nothing))
+		return WEIR_METADATA_NULL;
+	if (is_word(node, yes))
+		return WEIR_METADATA_TRUE;
+	if (is_word(node, no))
+		return WEIR_METADATA_FALSE;
+	return !node->is_quoted && is_number(node->text) ? WEIR_METADATA_NUMBER : WEIR_METADATA_TEXT;
+}
+
+/* Copies a value, and counts it in *n. Returns NULL without memory, and if there are too many values. */
+static struct weir_metadata *copy_metadata(struct weir__pool *pool, const struct weir__node *node, uint32_t *n)
+{
+	struct weir_metadata *const to = ++*n > WEIR__ENVOY_METADATA_MAX ? NULL : weir__pool_take(pool, sizeof(*to));
+	const struct weir_metadata **end;
+
+	if (to == NULL)
+		return NULL;
+	*to = (struct weir_metadata){ .kind = metadata_kind_of(node) };
+	if (node->key) {
+		to->name = weir__pool_copy(pool, node->key->text).at;
+		to->name_length = node->key->text.n;
+	}
+	if (node->kind == WEIR__NODE_TEXT) {
+		to->text = weir__pool_copy(pool, node->text).at;
+		to->text_length = node->text.n;
+	}
+	if ((node->key && to->name == NULL) || (node->kind == WEIR__NODE_TEXT && to->text == NULL))
+		return NULL;
+	end = &to->members;
+	for (const struct weir__node *one = node->members; one; one = one->next) {
+		struct weir_metadata *const copy = copy_metadata(pool, one, n);
+
+		if (copy == NULL)
+			return NULL;
+		*end = copy;
+		end = &copy->next;
+	}
+	return to;
+}
+
+static void read_metadata(const struct weir__policy_reading *reading, const struct weir__node *map,
+			  struct weir__envoy_node *to)
+{
+	const struct weir__node *const node = member(map, "metadata");
+	uint32_t n = 0;
+
+	if (node == NULL)
+		return;
+	if (node->kind != WEIR__NODE_MAP) {
+		weir__diagnostics_add(reading->diagnostics, node->at, "found %s; metadata must be a map",
+				      weir__node_kind_words(node));
+		return;
+	}
+	to->metadata = copy_metadata(&reading->policy->pool, node, &n);
+	if (n > WEIR__ENVOY_METADATA_MAX)
+		weir__diagnostics_add(reading->diagnostics, node->at, "too many values in metadata; use at most %d",
+				      WEIR__ENVOY_METADATA_MAX);
+	else if (to->metadata == NULL)
+		(void)weir__policy_no_memory(reading, node->at);
+}
+
 /* --- descriptors ------------------------------------------------------------------------------------------------ */
 
 static void refuse_again(const struct weir__policy_reading *reading, const struct weir__envoy_node *before,
@@ -359,6 +445,9 @@ static void read_descriptor(struct weir__policy_reading *reading, const struct w
 			weir__diagnostics_add(reading->diagnostics, map->at, "a descriptor needs a key; use key: NAME");
 		return;
 	}
+	if (value.n > WEIR__ENVOY_VALUE_MAX)
+		weir__diagnostics_add(reading->diagnostics, map->at, "the value is too long; use at most %d bytes",
+				      WEIR__ENVOY_VALUE_MAX);
 	if (is_shared && !is_pattern)
 		weir__diagnostics_add(reading->diagnostics, map->at,
 				      "share_threshold needs a pattern, and '%s' is not one; use a value with a '*'",
@@ -372,6 +461,7 @@ static void read_descriptor(struct weir__policy_reading *reading, const struct w
 	node->is_shared = is_shared && is_pattern;
 	node->is_shadow = read_bool(reading, map, "shadow_mode");
 	node->is_quota = read_bool(reading, map, "quota_mode");
+	read_metadata(reading, map, node);
 	if (is_pattern)
 		add_pattern(reading->policy->envoy, parent, number);
 	if (limit && limit->kind == WEIR__NODE_MAP)

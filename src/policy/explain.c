@@ -66,7 +66,8 @@ static void print_key(const struct weir_policy *policy, const struct weir__polic
 
 /* Prints how long requests wait, where the state is kept, and what decides if the store fails, where the policy sets
  * it. */
-static void print_store(const struct weir_policy *policy, const struct weir_policy_plan *plan, char *line, size_t size)
+static void print_store(const struct weir_policy *policy, const struct weir_policy_plan *plan, const char *why_exact,
+			char *line, size_t size)
 {
 	static const char *const words[] = { [WEIR_STORE_FAILURE_UNSET] = "",
 					     [WEIR_STORE_FAILURE_SHARE] = ", if the store fails a share of it",
@@ -76,7 +77,7 @@ static void print_store(const struct weir_policy *policy, const struct weir_poli
 	static const char *const stores[] = { [WEIR_POLICY_STORE_UNSET] = "",
 					      [WEIR_POLICY_STORE_TABLE] = ", in the table",
 					      [WEIR_POLICY_STORE_REDIS] = ", in Redis" };
-	char text[WEIR_LIMIT_TEXT_MAX] = "", budget[64] = "", wait[64] = "", lease[64] = "";
+	char text[WEIR_LIMIT_TEXT_MAX] = "", budget[64] = "", wait[64] = "", agreement[160] = "";
 
 	if (plan->on_store_failure == WEIR_STORE_FAILURE_LOCAL)
 		(void)weir_limit_print(&policy->plans[plan->local].limit, text);
@@ -86,16 +87,31 @@ static void print_store(const struct weir_policy *policy, const struct weir_poli
 	if (plan->wait > 0)
 		(void)snprintf(wait, sizeof(wait), ", waits up to %llums in its queue",
 			       (unsigned long long)plan->wait / 1000000);
-	if (plan->consistency == WEIR_POLICY_LEASE && plan->store != WEIR_POLICY_STORE_TABLE)
-		(void)snprintf(lease, sizeof(lease), ", leased with up to %u%% stranded", plan->stranded);
-	(void)snprintf(line, size, "%s%s%s%s%s%s", wait, stores[plan->store], lease, words[plan->on_store_failure],
+	if (*why_exact)
+		(void)snprintf(agreement, sizeof(agreement), ", exact (%s)", why_exact);
+	else if (plan->consistency == WEIR_POLICY_LEASE && plan->store != WEIR_POLICY_STORE_TABLE)
+		(void)snprintf(agreement, sizeof(agreement), ", leased with up to %u%% stranded", plan->stranded);
+	else if (plan->consistency == WEIR_POLICY_EVENTUAL && plan->store != WEIR_POLICY_STORE_TABLE)
+		(void)snprintf(agreement, sizeof(agreement), ", eventual with up to %u%% ahead, pushed every %llums",
+			       plan->ahead, (unsigned long long)plan->sync / 1000000);
+	(void)snprintf(line, size, "%s%s%s%s%s%s", wait, stores[plan->store], agreement, words[plan->on_store_failure],
 		       text, budget);
 }
 
+/* A request, and the callback for its lines. */
+struct telling {
+	const struct weir_policy *policy;
+	struct weir__values values;
+	weir__policy_why_exact *why_exact; /* NULL: not known */
+	weir_policy_report *report;
+	void *context;
+};
+
 /* Returns whether the limit applies. */
-static bool explain_limit(const struct weir_policy *policy, uint32_t number, const struct weir__values *values,
-			  char *line, size_t size)
+static bool explain_limit(const struct telling *telling, uint32_t number, char *line, size_t size)
 {
+	const struct weir_policy *const policy = telling->policy;
+	const struct weir__values *const values = &telling->values;
 	const struct weir__policy_limit *const limit = &policy->limits[number];
 	const struct weir__condition *const condition = failed(&policy->rules.of[number], values);
 	const struct weir_policy_plan *plan;
@@ -123,20 +139,13 @@ static bool explain_limit(const struct weir_policy *policy, uint32_t number, con
 	}
 	(void)weir_limit_print(&plan->limit, text);
 	print_key(policy, limit, values, key, sizeof(key));
-	print_store(policy, plan, store, sizeof(store));
+	print_store(policy, plan, telling->why_exact ? telling->why_exact(telling->context, plan) : "", store,
+		    sizeof(store));
 	(void)snprintf(line, size, "applies%s: %s%s%s, %s%s%s", applies.mode == WEIR_MODE_SHADOW ? " in shadow" : "",
 		       plan->is_unlimited ? "unlimited" : text, is_override ? " by the override " : "",
 		       is_override ? plan->name : "", limit->n_parts ? "key " : "one for all requests", key, store);
 	return true;
 }
-
-/* A request, and the callback for its lines. */
-struct telling {
-	const struct weir_policy *policy;
-	struct weir__values values;
-	weir_policy_report *report;
-	void *context;
-};
 
 /* Returns false if nothing is left to report: the policy is in Envoy's format, or an attribute is too long. */
 static bool begin(struct telling *telling, const struct weir_attribute *attributes, size_t n)
@@ -162,7 +171,7 @@ static bool tell(const struct telling *telling, uint32_t number, bool only_if_ap
 {
 	char line[LINE], why[LINE - 2 * WEIR__LIMIT_NAME_MAX];
 
-	if (!explain_limit(telling->policy, number, &telling->values, why, sizeof(why)) && only_if_applies)
+	if (!explain_limit(telling, number, why, sizeof(why)) && only_if_applies)
 		return false;
 	(void)snprintf(line, sizeof(line), "%s: %s", telling->policy->limits[number].name.at, why);
 	telling->report(telling->context, line);
@@ -193,10 +202,10 @@ static void tell_unmatched(const struct telling *telling, const struct weir_attr
 	telling->report(telling->context, line);
 }
 
-void weir_policy_explain(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
-			 weir_policy_report *report, void *context)
+void weir__policy_explain(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
+			  weir__policy_why_exact *why_exact, weir_policy_report *report, void *context)
 {
-	struct telling telling = { .policy = policy, .report = report, .context = context };
+	struct telling telling = { .policy = policy, .why_exact = why_exact, .report = report, .context = context };
 
 	if (!begin(&telling, attributes, n))
 		return;
@@ -205,10 +214,17 @@ void weir_policy_explain(const struct weir_policy *policy, const struct weir_att
 	tell_unmatched(&telling, attributes, n);
 }
 
-void weir__policy_explain_what_applies_first(const struct weir_policy *policy, const struct weir_attribute *attributes,
-					     size_t n, weir_policy_report *report, void *context)
+void weir_policy_explain(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
+			 weir_policy_report *report, void *context)
 {
-	struct telling telling = { .policy = policy, .report = report, .context = context };
+	weir__policy_explain(policy, attributes, n, NULL, report, context);
+}
+
+void weir__policy_explain_what_applies_first(const struct weir_policy *policy, const struct weir_attribute *attributes,
+					     size_t n, weir__policy_why_exact *why_exact, weir_policy_report *report,
+					     void *context)
+{
+	struct telling telling = { .policy = policy, .why_exact = why_exact, .report = report, .context = context };
 	struct weir__found found[WEIR_POLICY_CLAIMS_MAX];
 	uint32_t n_found, told = 0, k = 0;
 

@@ -133,6 +133,21 @@ bool weir__policy_key(const struct weir__policy_limit *limit, const struct weir_
 	return true;
 }
 
+/* Whether all requests have the same key under both limits. */
+static bool has_same_key(const struct weir__policy_limit *limit, const struct weir__policy_limit *other)
+{
+	if (limit->n_parts != other->n_parts)
+		return false;
+	for (unsigned i = 0; i < limit->n_parts; i++) {
+		const struct weir__key_part *const a = &limit->parts[i], *const b = &other->parts[i];
+
+		if (a->attribute != b->attribute || a->is_address != b->is_address || a->bits_v4 != b->bits_v4 ||
+		    a->bits_v6 != b->bits_v6 || a->fallback.at || b->fallback.at)
+			return false;
+	}
+	return true;
+}
+
 static int refuse(struct weir_message *ret_message, const char *what, struct weir__slice name, const char *right)
 {
 	struct weir__text why = weir__text_of_message(ret_message, 0);
@@ -167,10 +182,34 @@ static const struct weir__policy_limit *limit_of(const struct weir_policy *polic
 	return beside->n_parts <= 1 && beside->instead == NULL ? beside : &policy->limits[found->number];
 }
 
-/* Adds the claim of one limit that matches. */
+/* The key of the claim after those in the answer. `last` is the limit of the last of these. A key that is shared counts
+ * like one of its own, since each claim of a request that waits gets a copy. */
+static bool find_key(const struct weir__policy_limit *limit, const struct weir__policy_limit *last,
+		     const struct weir__values *values, struct weir_policy_answer *answer, size_t *used,
+		     int *ret_missing)
+{
+	struct weir_policy_claim *const one = &answer->claims[answer->n];
+	const size_t size = sizeof(answer->room) - *used;
+
+	*ret_missing = -1;
+	if (last && has_same_key(limit, last)) {
+		one->key = one[-1].key;
+		one->key_length = one[-1].key_length;
+		if (one->key_length > size)
+			return false;
+	} else {
+		one->key = answer->room + *used;
+		if (!weir__policy_key(limit, values, answer->room + *used, size, &one->key_length, ret_missing))
+			return false;
+	}
+	*used += one->key_length;
+	return true;
+}
+
+/* Adds the claim of one limit that matches. *last is the limit of the claim before; NULL: there is none. */
 static int claim(const struct weir_policy *policy, const struct weir__found *found, const struct weir__values *values,
-		 uint64_t cost, struct weir_policy_answer *answer, size_t *used, const struct weir__ahead **ret_ahead,
-		 struct weir_message *ret_message)
+		 uint64_t cost, struct weir_policy_answer *answer, size_t *used, const struct weir__policy_limit **last,
+		 const struct weir__ahead **ret_ahead, struct weir_message *ret_message)
 {
 	const struct weir__policy_limit *const limit = limit_of(policy, found);
 	const struct weir__override applies = weir__policy_resolve(limit, values);
@@ -185,8 +224,7 @@ static int claim(const struct weir_policy *policy, const struct weir__found *fou
 			answer->is_unmatched = false;
 		return WEIR_OK;
 	}
-	if (!weir__policy_key(limit, values, answer->room + *used, sizeof(answer->room) - *used, &one->key_length,
-			      &missing))
+	if (!find_key(limit, *last, values, answer, used, &missing))
 		return missing >= 0 ? WEIR_OK :
 				      refuse(ret_message, "the key of ", policy->limits[found->number].name,
 					     " is too long: all keys of a request have at most 16384 bytes");
@@ -195,8 +233,7 @@ static int claim(const struct weir_policy *policy, const struct weir__found *fou
 	one->limit = found->number;
 	one->plan = applies.plan;
 	one->mode = applies.mode;
-	one->key = answer->room + *used;
-	*used += one->key_length;
+	*last = limit;
 	answer->n++;
 	answer->is_unmatched = false;
 	return find_cost(policy, limit, values, cost, &one->cost, ret_message);
@@ -208,6 +245,7 @@ int weir__policy_match(const struct weir_policy *policy, const struct weir_attri
 {
 	struct weir__found found[WEIR_POLICY_CLAIMS_MAX] WEIR__UNINITIALIZED;
 	struct weir__values values WEIR__UNINITIALIZED;
+	const struct weir__policy_limit *last = NULL;
 	struct weir__slice name;
 	size_t used = 0;
 	uint32_t n_found;
@@ -228,7 +266,8 @@ int weir__policy_match(const struct weir_policy *policy, const struct weir_attri
 		return refuse(ret_message, "more than 16 limits apply, ", policy->limits[found[0].number].name,
 			      " the first of them");
 	for (uint32_t i = 0; i < n_found; i++) {
-		const int error = claim(policy, &found[i], &values, cost, ret_answer, &used, ret_ahead, ret_message);
+		const int error = claim(policy, &found[i], &values, cost, ret_answer, &used, &last, ret_ahead,
+					ret_message);
 
 		if (error != WEIR_OK)
 			return error;

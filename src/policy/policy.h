@@ -92,10 +92,19 @@ int weir__policy_match(const struct weir_policy *policy, const struct weir_attri
 		       uint64_t cost, struct weir_policy_answer *ret_answer, const struct weir__ahead **ret_ahead,
 		       struct weir_message *ret_message);
 
-/* weir_policy_explain, with the limits that apply before all others, for callers with room for a few lines. If more
+/* Says why a limit that the policy leases stays exact. Empty: it does not. */
+typedef const char *weir__policy_why_exact(void *context, const struct weir_policy_plan *plan);
+
+/* weir_policy_explain, which also says of limits that the policy leases whether they stay exact. why_exact gets the
+ * context, too. */
+void weir__policy_explain(const struct weir_policy *policy, const struct weir_attribute *attributes, size_t n,
+			  weir__policy_why_exact *why_exact, weir_policy_report *report, void *context);
+
+/* weir__policy_explain, with the limits that apply before all others, for callers with room for a few lines. If more
  * limits apply than a request may have, the request is an error, and all limits are in the order of the file. */
 void weir__policy_explain_what_applies_first(const struct weir_policy *policy, const struct weir_attribute *attributes,
-					     size_t n, weir_policy_report *report, void *context);
+					     size_t n, weir__policy_why_exact *why_exact, weir_policy_report *report,
+					     void *context);
 
 /* For a request that no limit matches: finds an attribute whose name may be misspelled. Returns its index, and
  * *ret_meant is the name that limits use. Returns n if no name seems misspelled. */

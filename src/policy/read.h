@@ -71,6 +71,9 @@ void weir__policy_read_failure(struct weir__policy_reading *reading, const struc
 void weir__policy_inherit_failure(struct weir__policy_reading *reading, const struct weir__policy_limit *limit,
 				  uint32_t plan);
 
+/* A whole number of ms or s, in ns. Returns 0 if the text is not one. */
+weir_ns weir__policy_time_of(struct weir__slice text);
+
 /* read_consistency.c: reads `consistency` of a limit or an override, and sets it in `plan`. */
 void weir__policy_read_consistency(const struct weir__policy_reading *reading, const struct weir__node *node,
 				   uint32_t plan);

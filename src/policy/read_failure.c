@@ -78,8 +78,7 @@ static void read_failure(struct weir__policy_reading *reading, const struct weir
 				      weir__node_kind_words(node), right);
 }
 
-/* A whole number of ms or s, in ns. Returns 0 if the text is not one. */
-static weir_ns time_of(struct weir__slice text)
+weir_ns weir__policy_time_of(struct weir__slice text)
 {
 	struct weir__slice unit;
 	uint64_t number = 0;
@@ -101,7 +100,7 @@ static void read_budget(const struct weir__policy_reading *reading, const struct
 
 	if (weir__node_text(reading->diagnostics, node, "store_budget") == NULL)
 		return;
-	budget = time_of(node->text);
+	budget = weir__policy_time_of(node->text);
 	if (budget < budget_least || budget > budget_most)
 		weir__diagnostics_add(reading->diagnostics, node->at,
 				      "invalid store_budget '%.80s'; use a duration from 1ms to 10s, such as 5ms",
@@ -137,6 +136,8 @@ void weir__policy_inherit_failure(struct weir__policy_reading *reading, const st
 	reading->policy->plans[plan].store = of->store;
 	reading->policy->plans[plan].consistency = of->consistency;
 	reading->policy->plans[plan].stranded = of->stranded;
+	reading->policy->plans[plan].ahead = of->ahead;
+	reading->policy->plans[plan].sync = of->sync;
 }
 
 void weir__policy_read_failure(struct weir__policy_reading *reading, const struct weir__node *map,
@@ -161,8 +162,10 @@ void weir__policy_read_failure(struct weir__policy_reading *reading, const struc
 	if (consistency)
 		weir__policy_read_consistency(reading, consistency, plan);
 	if (consistency && store && plan != WEIR__NO_PLAN &&
-	    reading->policy->plans[plan].consistency == WEIR_POLICY_LEASE &&
+	    reading->policy->plans[plan].consistency != WEIR_POLICY_EXACT &&
 	    reading->policy->plans[plan].store == WEIR_POLICY_STORE_TABLE)
 		weir__diagnostics_add(reading->diagnostics, consistency->key->at,
-				      "consistency: lease needs Redis, and the limit says store: table; remove one");
+				      "consistency: %s needs Redis, and the limit says store: table; remove one",
+				      reading->policy->plans[plan].consistency == WEIR_POLICY_LEASE ? "lease" :
+												      "eventual");
 }

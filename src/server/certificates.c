@@ -119,10 +119,11 @@ static void write_time(int64_t at_s, char ret_text[32])
 
 static void use(struct weir__certificates *certificates, struct weir__tls_server *server, const struct content *content)
 {
+	const int64_t expires_s = weir__tls_server_expires_s(server);
 	struct weir__tls_server *before;
 	char expires[32];
 
-	write_time(weir__tls_server_expires_s(server), expires);
+	write_time(expires_s, expires);
 	memcpy(certificates->used, content->digest, sizeof(certificates->used));
 	(void)pthread_mutex_lock(&certificates->lock);
 	before = certificates->current;
@@ -134,6 +135,10 @@ static void use(struct weir__certificates *certificates, struct weir__tls_server
 	if (before)
 		weir__log_say(certificates->settings->log, WEIR__LOG_INFO,
 			      "tls_cert: certificates changed; the certificate expires at %s", expires);
+	if (expires_s <= (int64_t)time(NULL))
+		weir__log_say(certificates->settings->log, WEIR__LOG_WARNING,
+			      "tls_cert: %s: expired at %s, so clients refuse it; replace it",
+			      certificates->settings->tls_cert, expires);
 }
 
 static void refuse(struct weir__certificates *certificates, const char *what)

@@ -16,6 +16,8 @@
 
 enum {
 	WEIR__IN_SIZE = 256 * 1024,
+	WEIR__HTTP_READ = 16 * 1024,  /* by HTTP/1.1 */
+	WEIR__HTTP2_READ = 8 * 1024,  /* by HTTP/2: frames of a flood cost much more than their bytes */
 	WEIR__OUT_SIZE = 1024 * 1024, /* the longest reply, and some before it */
 	/* The most bytes of unread replies of a client that has not authenticated, before its next request. */
 	WEIR__UNAUTHENTICATED_OUTPUT = 1024,
@@ -42,26 +44,26 @@ struct weir__connection {
 	 * authenticated (RESP), or lingering. NULL: not among them. */
 	struct weir__connection *later, *earlier;
 	weir_ns opened_at, heard_at;
-	weir_ns active_at;          /* its last activity was then, or a little later: see weir__worker_touch */
-	weir_ns asked_at;           /* when the request that waits arrived; 0: none waits */
-	weir_ns begun_at;           /* when it joined the connections with a deadline */
-	enum weir__service service; /* of the address where it was accepted */
+	weir_ns active_at; /* its last activity was then, or a little later: see weir__worker_touch */
+	weir_ns asked_at;  /* when the request that waits arrived; 0: none waits */
+	weir_ns begun_at;  /* when it joined the connections with a deadline */
 	const struct weir__protocol_handler *protocol;
 	void *of_protocol;              /* state of an incomplete request, owned by the protocol handler; NULL: none */
 	struct weir__tls *tls;          /* NULL: no TLS, or the client has sent nothing yet */
-	bool is_shaking;                /* the TLS handshake is not complete */
 	size_t tls_bytes;               /* memory of tls, as estimated */
 	size_t protocol_bytes;          /* memory of of_protocol, and of what the handler keeps in the client */
 	struct weir__memory_use memory; /* all buffers, as of the last weir__worker_account */
 	struct weir__connection *next_ready; /* next connection whose first request is done */
 	bool is_ready;
+	bool is_shaking;            /* the TLS handshake is not complete */
+	enum weir__service service; /* of the address where it was accepted */
 	int socket;
-	struct weir__address_count *address; /* of its peer; NULL: not counted */
 	unsigned interest;                   /* WEIR__HEAR_... */
+	struct weir__address_count *address; /* of its peer; NULL: not counted */
 	struct weir__bytes unread;           /* the beginning of a request, or what follows a request that waits */
+	struct weir__output output;          /* buffered replies */
 	bool has_requests; /* `unread` holds more requests: the output is full, or other connections have their turn */
-	struct weir__output output; /* buffered replies */
-	bool is_behind;             /* it has buffered replies, or requests that wait for a turn */
+	bool is_behind;    /* it has buffered replies, or requests that wait for a turn */
 	/* For measuring how fast the client reads: at paced_at the kernel had `unsent` bytes for it, and has received
 	 * `handed` more since. */
 	weir_ns paced_at;
@@ -96,10 +98,10 @@ struct weir__worker {
 	weir_ns accept_at;   /* or until this time */
 	weir_ns now;         /* when the loop last returned */
 	weir_ns shaken_ns;   /* time spent on TLS handshakes since then */
+	weir_ns idle_at;     /* before this time no connection is idle */
 	weir_ns alarm_at;
 	weir_ns tick_at;    /* when the handlers with a tick run next; WEIR_NEVER: no connections need it */
 	uint32_t n_watches; /* gRPC: streams that watch the health */
-	bool was_ready;     /* gRPC: the server had a policy, and its store, once */
 	void *of_protocols[WEIR__PROTOCOLS]; /* state that each protocol handler keeps per worker */
 	char in[WEIR__IN_SIZE];
 	char out[WEIR__OUT_SIZE];
@@ -108,6 +110,7 @@ struct weir__worker {
 struct weir__protocol_handler {
 	enum weir__protocol number;
 	bool asks_at_once;    /* a new connection must send its first request within late_ns */
+	size_t read_most;     /* bytes to read at once, at most WEIR__IN_SIZE */
 	bool answers_nothing; /* `answer` is called with n = 0 when a client has read its output */
 	/* Allocates and frees what the handler keeps for a worker. start returns false if memory runs out. Both are
 	 * NULL if the handler keeps nothing. */
@@ -136,6 +139,10 @@ struct weir__protocol_handler {
 	/* For a protocol that can tell a client to send no more requests: called when the server shuts down or the connection
 	 * is idle (is_last), or when a new server has taken over. May be NULL. */
 	void (*leave)(struct weir__worker *worker, struct weir__connection *connection, bool is_last);
+
+	/* Called when the client of a connection waits, and has been silent for idle_ns: asks whether it is still there. Returns
+	 * false if it was asked before, and has said nothing since, or if the connection is lost. May be NULL. */
+	bool (*is_there)(struct weir__worker *worker, struct weir__connection *connection);
 
 	/* Called about once a second. May be NULL. */
 	void (*tick)(struct weir__worker *worker, struct weir__connection *connection);
@@ -269,6 +276,14 @@ void weir__worker_touch(struct weir__worker *worker, struct weir__connection *co
 
 /* worker_timers.c: begins to measure how fast the client reads. */
 void weir__worker_pace(const struct weir__worker *worker, struct weir__connection *connection);
+
+/* When a connection that was active then is idle. */
+static inline weir_ns weir__worker_idle_at(const struct weir__worker *worker, size_t protocol, weir_ns active_at)
+{
+	const uint64_t idle_ns = worker->options.idle_ns[protocol];
+
+	return idle_ns == 0 ? WEIR_NEVER : weir__add_saturating(active_at, idle_ns + idle_ns / WEIR__IDLE_PARTS);
+}
 
 /* worker_timers.c: calls the ticks of protocols each second, from a second on, as long as there are connections. */
 void weir__worker_begin_ticks(struct weir__worker *worker);

@@ -318,7 +318,8 @@ static void add_changed(struct live *live, const struct weir__guard_row *row)
 }
 
 static void add_limit(struct live *live, const char *name, const char *mode, const char *algorithm, const char *text,
-		      const char *key, uint64_t lease_bound, const struct weir_table_limit *limit)
+		      const char *key, const struct weir__lease_terms *terms, uint64_t ahead,
+		      const struct weir_table_limit *limit)
 {
 	struct weir_table_limit_stats stats;
 
@@ -328,8 +329,9 @@ static void add_limit(struct live *live, const char *name, const char *mode, con
 	weir__reply_add_word(live->reply, ",\"algorithm\":", algorithm);
 	weir__reply_add_word(live->reply, ",\"limit\":", text);
 	weir__reply_add_word(live->reply, ",\"key\":", key);
-	weir__reply_add_word(live->reply, ",\"consistency\":", lease_bound > 0 ? "lease" : "exact");
-	weir__reply_add_member(live->reply, ",\"lease_bound\":", lease_bound);
+	weir__reply_add_word(live->reply, ",\"consistency\":", weir__limit_row_consistency(terms, ahead));
+	weir__reply_add_member(live->reply, ",\"lease_bound\":", terms->most);
+	weir__reply_add_member(live->reply, ",\"eventual_bound\":", weir__limit_row_bound(live->context, ahead));
 	weir__reply_add_member(live->reply, ",\"allowed_total\":", stats.allowed);
 	weir__reply_add_member(live->reply, ",\"rejected_total\":", stats.denied);
 }
@@ -337,8 +339,9 @@ static void add_limit(struct live *live, const char *name, const char *mode, con
 static void add_inline(struct live *live)
 {
 	const struct weir_table_limit *const limit = live->context->limits.counted_as;
+	const struct weir__lease_terms exact = { 0, 0 };
 
-	add_limit(live, inline_name, "enforce", "any", "as requests say", "", 0, limit);
+	add_limit(live, inline_name, "enforce", "any", "as requests say", "", &exact, 0, limit);
 	add_changed(live, NULL);
 	add_seen(live, limit, NULL);
 	WEIR__REPLY_ADD(live->reply, "}");
@@ -352,7 +355,7 @@ static void add_row(struct live *live, const struct weir__guard_row *row)
 	(void)weir__limit_row_is_leased(live->context, row, &terms);
 	(void)weir_limit_print(&row->now, text);
 	add_limit(live, row->name, weir__limit_ref_mode_word(row->mode), weir_algorithm_name(row->now.algorithm), text,
-		  row->key, terms.most, row->limit);
+		  row->key, &terms, weir__limit_row_ahead(live->context, row), row->limit);
 	add_changed(live, row);
 	add_seen(live, row->limit, row->name);
 	WEIR__REPLY_ADD(live->reply, "}");
@@ -553,6 +556,7 @@ static void add_store(struct live *live)
 	weir__reply_add_member(live->reply, ",\"deferred_keys\":", status.deferred_keys);
 	weir__reply_add_member(live->reply, ",\"calls_per_1000\":", weir__store_calls_per_1000(&status));
 	weir__reply_add_member(live->reply, ",\"lease_held\":", weir__store_held(&status));
+	weir__reply_add_member(live->reply, ",\"eventual_waiting\":", weir__store_waiting(&status));
 	WEIR__REPLY_ADD(live->reply, "}");
 }
 

@@ -230,7 +230,9 @@ static uint64_t rest_of(const struct weir__guard_row *row)
 				  row->store_budget,
 				  row->wait,
 				  (uint64_t)row->consistency,
-				  row->stranded };
+				  row->stranded,
+				  row->ahead,
+				  row->sync };
 
 	return weir__policy_hash(weir__policy_hash(0, what, sizeof(what)), row->key, strlen(row->key));
 }

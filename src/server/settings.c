@@ -102,10 +102,12 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "http_idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "60s", PLACE(http_idle_ns), "TIME",
 	  "Close an HTTP/1.1 connection that sends no request for this long after its last response; 0 means never.", NULL },
 	{ "http2_idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "10min", PLACE(http2_idle_ns), "TIME",
-	  "Close an HTTP/2 connection, so also one of gRPC, on which nothing was sent for this long; 0 means never.", NULL },
+	  "Close an HTTP/2 connection, so also one of gRPC, on which nothing was sent for this long; 0 means never. A client "
+	  "that waits, such as a gRPC client that watches the health, gets a PING instead. It is closed if it then sends "
+	  "nothing for the same time.", NULL },
 	{ "http2_age", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "0", PLACE(http2_age_ns), "TIME",
 	  "Ask the client of an HTTP/2 connection to open a new one after this long, by GOAWAY, so that load balancers spread "
-	  "connections again; 0 means never.", NULL },
+	  "connections again; 0 means never. Up to a tenth less, so that not all clients do it at once.", NULL },
 	{ "header_time", WEIR__SETTING_DURATION, 100000000, DAY_NS, "10s", PLACE(header_time_ns), "TIME",
 	  "Refuse a request that is still incomplete this long after its first byte, or, for the first one of an HTTP "
 	  "connection, this long after it was accepted. A connection that has sent nothing by then is closed. If the server has "
@@ -165,7 +167,7 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "envoy_headers", WEIR__SETTING_CHOICE, 0, 0, "false", PLACE(envoy_headers), "true",
 	  "With true, responses of the rate limit service have the headers RateLimit-Limit, -Remaining and -Reset for Envoy to add.", "false true" },
 	{ "envoy_metadata", WEIR__SETTING_CHOICE, 0, 0, "false", PLACE(envoy_metadata), "true",
-	  "With true, responses of the rate limit service have dynamic metadata for Envoy: the domain, the descriptors and their limits.", "false true" },
+	  "With true, responses of the rate limit service have dynamic metadata for Envoy: the domain, the descriptors and their limits, and the metadata of limits with something left.", "false true" },
 	{ "limits_max", WEIR__SETTING_COUNT, 0, 1000000, "0", PLACE(limits_max), "N",
 	  "How many limits and overrides all policies since the table was made may have in total, 1672 bytes each. 0 is "
 	  "twice as many as the first policy has, at least 1024. A table that outlives the server needs a fixed number.", NULL },

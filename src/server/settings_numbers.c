@@ -104,9 +104,10 @@ void weir__settings_write_right(const struct weir__setting *setting, char *ret_t
 		(void)snprintf(ret_text, size, "use a %s of 1 to %d bytes", setting->value[0] == 'P' ? "path" : "name",
 			       WEIR__SETTING_TEXT_SIZE - 1);
 	} else if (setting->kind == WEIR__SETTING_WHERE) {
-		(void)snprintf(ret_text, size,
-			       "use HOST:PORT or the path of a socket, such as %s, [::1]:%s or ./socket%s",
-			       setting->unset, strchr(setting->unset, ':') + 1, setting->least == 0 ? "; or none" : "");
+		(void)snprintf(
+			ret_text, size,
+			"use HOST:PORT, tls://HOST:PORT or the path of a socket, such as %s, [::1]:%s or ./socket%s",
+			setting->unset, strchr(setting->unset, ':') + 1, setting->least == 0 ? "; or none" : "");
 	} else if (setting->kind == WEIR__SETTING_PROXIES) {
 		(void)snprintf(ret_text, size,
 			       "use a network or address, such as 10.0.0.0/8 or 2001:db8::1, or unix; or none");

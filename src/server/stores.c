@@ -1,5 +1,5 @@
-/* stores.c: makes the store of a worker from four layers: routes for limits in the table, leases, a fallback, and
- * Redis. */
+/* stores.c: makes the store of a worker from four layers: routes for limits in the table, leases and mirrors, a
+ * fallback, and Redis. */
 #include "server/stores.h"
 
 #include <stdlib.h>
@@ -84,6 +84,7 @@ void weir__stores_free(struct weir__stores *stores)
 	if (stores == NULL)
 		return;
 	weir__redis_thread_free(stores->thread);
+	weir__lease_shared_fini(&stores->leases);
 	weir__redis_plan_cache_free(stores->plans);
 	free(stores);
 }
@@ -94,6 +95,19 @@ const struct weir__redis_url *weir__stores_redis(const struct weir__stores *stor
 }
 
 /* --- the store of a worker ---------------------------------------------------------------------------------------- */
+
+/* The lease store writes the mirror of such a limit. */
+static bool is_eventual(void *guard, const struct weir_table_limit *limit)
+{
+	const char *const name = weir__redis_limit_name(limit);
+	struct weir__view view;
+	uint64_t units;
+
+	weir__view_load(limit, &view);
+	return !weir__format_has_histories(&view.format) &&
+	       weir__eventual_ahead_of(&view.format.plan, weir__guard_eventual(guard, name, strlen(name)).ahead,
+				       &units) == WEIR__EVENTUAL_POSSIBLE;
+}
 
 static void find_rule(void *guard, const struct weir_table_limit *limit, struct weir__fallback_rule *rule)
 {
@@ -106,6 +120,7 @@ static void find_rule(void *guard, const struct weir_table_limit *limit, struct 
 	if (failure.budget != 0)
 		rule->budget = failure.budget;
 	rule->has_mirror = weir__guard_stranded(guard, name, strlen(name)) > 0;
+	rule->is_mirrored_in_front = is_eventual(guard, limit);
 }
 
 static uint32_t find_stranded(void *guard, const struct weir_table_limit *limit)
@@ -113,6 +128,14 @@ static uint32_t find_stranded(void *guard, const struct weir_table_limit *limit)
 	const char *const name = weir__redis_limit_name(limit);
 
 	return weir__guard_stranded(guard, name, strlen(name));
+}
+
+static void find_eventual(void *guard, const struct weir_table_limit *limit, struct weir__eventual *eventual)
+{
+	const char *const name = weir__redis_limit_name(limit);
+	const struct weir__guard_eventual of = weir__guard_eventual(guard, name, strlen(name));
+
+	*eventual = (struct weir__eventual){ of.ahead, of.sync, of.budget };
 }
 
 static bool has_any_lease(void *guard)
@@ -145,12 +168,14 @@ static bool has_any_in_table(void *guard)
 	return weir__guard_has_table_store(guard);
 }
 
-/* Adds leases, which only a policy has. NULL: no memory, and the store behind was freed. */
+/* Adds leases and mirrors, which only a policy has. NULL: no memory, and the store behind was freed. */
 static struct weir__store *add_leases(struct weir__store *store, struct weir__stores *stores, struct weir_guard *guard)
 {
 	const struct weir__lease_options options = { .store = store,
 						     .table = stores->table,
 						     .stranded = find_stranded,
+						     .eventual = find_eventual,
+						     .budget = stores->settings->store_budget_ns,
 						     .has_any = has_any_lease,
 						     .version = count_changes,
 						     .context = guard,

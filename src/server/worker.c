@@ -15,6 +15,7 @@
 #include "os/mailbox.h"
 #include "os/net.h"
 #include "os/tls.h"
+#include "os/tls_buffers.h"
 #include "server/accept_balancer.h"
 #include "server/address_counts.h"
 #include "server/connection.h"
@@ -28,7 +29,8 @@ enum {
 	CLIENT_MEMORY = 64 * 1024 * 1024, /* default of the option */
 	WAITERS_MAX = 4096,
 	READS_A_TURN = 4,
-	ACCEPTS_A_TURN = 1, /* leave some of a burst to others: all workers share the socket of a path */
+	DISCARDED_AT_ONCE = 16 * 1024, /* a client that is not served any more may send gigabytes */
+	ACCEPTS_A_TURN = 1,            /* leave some of a burst to others: all workers share the socket of a path */
 };
 
 static const weir_ns stall_ns = 30000000000;  /* default of the option */
@@ -59,9 +61,11 @@ static void unlink_connection(struct weir__connection *connection)
 
 static void link_last(struct weir__worker *worker, struct weir__connection *connection)
 {
-	struct weir__connection *const ring = &worker->connections[connection->protocol->number];
+	const size_t protocol = connection->protocol->number;
+	struct weir__connection *const ring = &worker->connections[protocol];
 
 	connection->active_at = worker->now;
+	worker->idle_at = weir__min(worker->idle_at, weir__worker_idle_at(worker, protocol, worker->now));
 	connection->next = ring;
 	connection->previous = ring->previous;
 	connection->next->previous = connection;
@@ -262,7 +266,8 @@ enum reading { READ_SOME, READ_ALL, READ_END /* close the connection */ };
 
 static enum reading read_once(struct weir__worker *worker, struct weir__connection *connection, bool *ret_is_short)
 {
-	const size_t before = connection->unread.n, room = WEIR__IN_SIZE - before;
+	const size_t before = connection->unread.n, most = WEIR__IN_SIZE - before,
+		     room = weir__min(most, connection->protocol->read_most);
 	size_t used;
 	ssize_t n;
 
@@ -287,7 +292,7 @@ static enum reading read_once(struct weir__worker *worker, struct weir__connecti
 	}
 	if (n <= 0)
 		return READ_END;
-	*ret_is_short = (size_t)n < room;
+	*ret_is_short = (size_t)n < most; /* HTTP has one read a turn */
 	if (!connection->protocol->answer(worker, connection, before + (size_t)n, &used) ||
 	    !keep_unread(connection, worker->in + used, before + (size_t)n - used))
 		return READ_END;
@@ -377,7 +382,7 @@ static bool send_and_go_on(struct weir__worker *worker, struct weir__connection 
 static bool pass_over(struct weir__worker *worker, const struct weir__connection *connection)
 {
 	for (int turn = 0; turn < READS_A_TURN; turn++) {
-		const ssize_t n = weir__net_read(connection->socket, worker->in, WEIR__IN_SIZE);
+		const ssize_t n = weir__net_read(connection->socket, worker->in, DISCARDED_AT_ONCE);
 
 		if (n <= 0)
 			return n == -EAGAIN || n == -EINTR;
@@ -622,17 +627,17 @@ static void drain(struct weir__worker *worker)
 	}
 }
 
-/* Gives back what the store holds ahead, unless another process goes on with the table. What a store that does not
- * reply was lent ends by itself. */
+/* Pushes what was allowed ahead of the store, and gives back what the store holds ahead, unless another process goes on
+ * with the table. What a store that does not reply was lent ends by itself. */
 static void leave_store(struct weir__worker *worker)
 {
 	const struct weir_table *const table = worker->options.table;
 	const weir_ns deadline = weir_table_now(worker->options.table) + leave_ns;
+	const bool goes_on = atomic_load(&worker->leaving) != WEIR__STAYS &&
+			     (table->is_shared || table->region.file >= 0);
 	struct weir__loop_event events[WEIR__LOOP_EVENTS];
 
-	if (atomic_load(&worker->leaving) != WEIR__STAYS && (table->is_shared || table->region.file >= 0))
-		return;
-	while (!weir__store_leave(worker->context.store) && weir_table_now(worker->options.table) < deadline) {
+	while (!weir__store_leave(worker->context.store, goes_on) && weir_table_now(worker->options.table) < deadline) {
 		weir__loop_set_alarm(&worker->loop, drain_look_ns);
 		(void)weir__loop_wait(&worker->loop, -1, events);
 		collect(worker);
@@ -646,6 +651,7 @@ static void *work(void *worker_)
 	struct weir__worker *const worker = worker_;
 	struct weir__loop_event events[WEIR__LOOP_EVENTS];
 
+	weir__tls_buffers_begin();
 	while (!atomic_load(&worker->is_stopping)) {
 		const int n = weir__loop_wait(&worker->loop, -1, events);
 
@@ -670,6 +676,7 @@ static void *work(void *worker_)
 	leave_store(worker);
 	weir__mailbox_close(worker->context.mailbox); /* before the loop is closed: a task that returns would wake it */
 	worker->context.mailbox = NULL;
+	weir__tls_buffers_end();
 	return NULL;
 }
 
@@ -766,7 +773,7 @@ int weir__worker_start(const struct weir__worker_options *options, struct weir__
 	for (size_t i = 0; i < WEIR__PROTOCOLS; i++)
 		worker->connections[i].next = worker->connections[i].previous = &worker->connections[i];
 	worker->begun.later = worker->begun.earlier = &worker->begun;
-	worker->accept_at = worker->alarm_at = worker->look_at = worker->tick_at = WEIR_NEVER;
+	worker->accept_at = worker->alarm_at = worker->look_at = worker->tick_at = worker->idle_at = WEIR_NEVER;
 	weir__context_init(&worker->context, options->table, options->counted_as);
 	worker->context.ready = note_ready;
 	worker->context.worker = worker;

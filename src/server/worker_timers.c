@@ -9,15 +9,12 @@ static const uint64_t second_ns = 1000000000;
 static weir_ns idle_at(const struct weir__worker *worker, size_t protocol)
 {
 	const struct weir__connection *const ring = &worker->connections[protocol];
-	const uint64_t idle_ns = worker->options.idle_ns[protocol];
 
-	if (idle_ns == 0 || ring->next == ring)
-		return WEIR_NEVER;
-	return weir__add_saturating(ring->next->active_at, idle_ns + idle_ns / WEIR__IDLE_PARTS);
+	return ring->next == ring ? WEIR_NEVER : weir__worker_idle_at(worker, protocol, ring->next->active_at);
 }
 
-/* Closes idle connections. A client that waits for the server is not idle. A client that does not read its replies is
- * not idle either: stall_ns is for that. Returns when to look next. */
+/* Closes idle connections. A client that waits for the server is not idle, as long as it is there. A client that does
+ * not read its replies is not idle either: stall_ns is for that. Returns when to look next. */
 static weir_ns end_idle(struct weir__worker *worker, size_t protocol)
 {
 	weir_ns at;
@@ -27,7 +24,10 @@ static weir_ns end_idle(struct weir__worker *worker, size_t protocol)
 
 		if (weir__worker_is_waiting(silent) || weir__output_waiting(&silent->output) > 0 ||
 		    silent->n_streams > 0) {
-			weir__worker_touch(worker, silent);
+			if (silent->protocol->is_there == NULL || silent->protocol->is_there(worker, silent))
+				weir__worker_touch(worker, silent);
+			else
+				weir__worker_close(worker, silent);
 			continue;
 		}
 		if (silent->protocol->leave)
@@ -35,6 +35,18 @@ static weir_ns end_idle(struct weir__worker *worker, size_t protocol)
 		weir__worker_close(worker, silent);
 	}
 	return at;
+}
+
+/* Only the one that is silent longest is looked at in each ring, and only when it may be time. */
+static void end_all_idle(struct weir__worker *worker)
+{
+	weir_ns next = WEIR_NEVER;
+
+	if (WEIR__LIKELY(worker->idle_at > worker->now))
+		return;
+	for (size_t protocol = 0; protocol < WEIR__PROTOCOLS; protocol++)
+		next = weir__min(next, end_idle(worker, protocol));
+	worker->idle_at = next;
 }
 
 static weir_ns late_at(const struct weir__worker *worker)
@@ -136,7 +148,7 @@ static void tick(struct weir__worker *worker)
 /* An alarm that is set too early is left as it is: it does no harm. */
 static void set_alarm(struct weir__worker *worker, weir_ns at)
 {
-	const weir_ns now = weir_table_now(worker->options.table);
+	weir_ns now;
 
 	if (worker->loop.has_rung) {
 		worker->loop.has_rung = false;
@@ -145,20 +157,20 @@ static void set_alarm(struct weir__worker *worker, weir_ns at)
 	if (at >= worker->alarm_at)
 		return;
 	worker->alarm_at = at;
+	now = weir_table_now(worker->options.table);
 	weir__loop_set_alarm(&worker->loop, at > now ? at - now : 0);
 }
 
 void weir__worker_do_what_is_due(struct weir__worker *worker)
 {
-	weir_ns next = WEIR_NEVER;
+	weir_ns next;
 
 	/* A wait that was given up may still call the store. */
 	if (worker->context.n_in_flight > 0 || worker->first_ready || weir__waiting_n(worker->context.waiting) > 0) {
 		weir__waits_end(&worker->context);
 		weir__worker_answer_ready(worker); /* before the alarm is set: it may begin other waits */
 	}
-	for (size_t protocol = 0; protocol < WEIR__PROTOCOLS; protocol++)
-		next = weir__min(next, end_idle(worker, protocol));
+	end_all_idle(worker);
 	end_late(worker);
 	end_stalled(worker);
 	tick(worker);
@@ -168,7 +180,7 @@ void weir__worker_do_what_is_due(struct weir__worker *worker)
 		worker->look_at = worker->now + worker->options.stall_ns / 4;
 	if (worker->accept_at <= worker->now)
 		weir__worker_hear_listeners(worker, true);
-	next = weir__min(weir__min(weir__waiting_next(worker->context.waiting), next),
+	next = weir__min(weir__min(weir__waiting_next(worker->context.waiting), worker->idle_at),
 			 weir__min(weir__min(worker->accept_at, worker->look_at), late_at(worker)));
 	next = weir__min(next, worker->tick_at);
 	next = weir__min(next, weir__store_due(worker->context.store, worker->now));

@@ -9,6 +9,8 @@
 #include "core/uninitialized.h"
 #include "store/table/decision.h"
 
+enum { TICK_NS = 1000 }; /* of the store's clock */
+
 static const weir_ns closed_ns = 1000000000;       /* retry_after and reset_after of a closed limit */
 static const weir_ns count_nodes_ns = 100000000;   /* how often to read the number of servers from the store */
 static const weir_ns late_effect_ns = 1000000000;  /* longer than a connection may be silent, besides two budgets */
@@ -28,6 +30,7 @@ struct fallback {
 	weir_ns counted_at;
 	weir_ns collected_at; /* the time of the replies that are being collected; 0: read the clock */
 	struct weir__fallback_shared *shared, own;
+	uint32_t worker; /* differs between the workers of a process, if they are fewer than TICK_NS */
 	struct known known[];
 };
 
@@ -81,7 +84,7 @@ static bool has_mirror(const struct weir__fallback_rule *rule)
 /* Whether replies of the store overwrite the mirror: the fallback needs it, or a store in front of this one does. */
 static bool keeps_mirror(const struct weir__fallback_rule *rule)
 {
-	return has_mirror(rule) || rule->has_mirror;
+	return (has_mirror(rule) || rule->has_mirror) && !rule->is_mirrored_in_front;
 }
 
 /* A server that the others do not count yet has no share to take from. */
@@ -391,15 +394,18 @@ static void decide_without(struct fallback *fallback, struct weir__store_request
 /* --- with the store ---------------------------------------------------------------------------------------------- */
 
 /* Whether no later reply has been seen. Workers may handle replies in a different order than the store decided them. A
- * difference that such a delay cannot explain means another clock, of a store that has moved. */
+ * difference that such a delay cannot explain means another clock, of a store that has moved. Requests of several workers
+ * may be decided at the same instant, by one call. Only the worker that handles its part first has the latest then. The
+ * store's clock has whole microseconds, so the rest of the time tells the worker. */
 static bool is_latest(const struct fallback *fallback, weir_ns decided_at)
 {
 	weir_ns seen = atomic_load_explicit(&fallback->shared->decided_at, memory_order_relaxed);
+	const weir_ns mine = decided_at - decided_at % TICK_NS + fallback->worker;
 
-	while (seen < decided_at || seen - decided_at > other_clock_ns)
-		if (atomic_compare_exchange_weak(&fallback->shared->decided_at, &seen, decided_at))
+	while (seen - seen % TICK_NS < mine - fallback->worker || (seen > mine && seen - mine > other_clock_ns))
+		if (atomic_compare_exchange_weak(&fallback->shared->decided_at, &seen, mine))
 			return true;
-	return seen == decided_at;
+	return seen == mine;
 }
 
 /* The clock is read once for all replies that are collected together. */
@@ -412,7 +418,7 @@ static weir_ns collected_at(struct fallback *fallback)
 
 /* Writes the store's state into the mirror of each claim. If that state may lack charges that this server knows of, it
  * is written only where it has more usage. */
-static void mirror(struct fallback *fallback, const struct weir__store_request *request)
+static void mirror(struct fallback *fallback, struct weir__store_request *request)
 {
 	struct weir__store *const store = fallback->options.store;
 	struct weir_table *const table = fallback->options.table;
@@ -420,6 +426,7 @@ static void mirror(struct fallback *fallback, const struct weir__store_request *
 	const bool is_whole = is_latest(fallback, request->decided_at) && !request->is_behind &&
 			      now >= atomic_load_explicit(&fallback->shared->settled_after, memory_order_relaxed);
 
+	request->is_whole = is_whole;
 	if (is_whole && atomic_load_explicit(&fallback->shared->mirrored_at, memory_order_relaxed) < now)
 		atomic_store_explicit(&fallback->shared->mirrored_at, now, memory_order_relaxed);
 	for (uint32_t i = 0; i < request->n; i++) {
@@ -461,7 +468,7 @@ static bool submit(struct weir__store *store, struct weir__store_request *reques
 	const struct weir_table_limit *limit = NULL;
 
 	request->fallback_nodes = 0;
-	request->is_uncertain = request->is_behind = false;
+	request->is_uncertain = request->is_behind = request->is_whole = false;
 	if (is_undo_here(request)) {
 		request->outcome = WEIR__STORE_UNREACHED;
 		request->is_closed = false;
@@ -507,7 +514,7 @@ static void status(struct weir__store *store_, struct weir__store_status *ret_st
 	if (store->status)
 		store->status(store, ret_status);
 	else
-		*ret_status = (struct weir__store_status){ .nodes = 1 };
+		*ret_status = (struct weir__store_status){ .was_up = true, .nodes = 1 };
 }
 
 static void free_store(struct weir__store *store)
@@ -529,6 +536,7 @@ struct weir__store *weir__fallback_store_new(const struct weir__fallback_options
 	fallback->options.store->front = &fallback->store;
 	fallback->nodes = 1;
 	fallback->shared = options->shared ? options->shared : &fallback->own;
+	fallback->worker = atomic_fetch_add(&fallback->shared->workers, 1) % TICK_NS;
 	fallback->store = (struct weir__store){ .converts_on_look = options->store->converts_on_look,
 						.submit = submit,
 						.flush = flush,

@@ -26,11 +26,13 @@ struct weir__fallback_rule {
 	const struct weir_table_limit *local; /* for LOCAL; lives as long as the table */
 	weir_ns budget;                       /* how long a decision waits for the store */
 	bool has_mirror;                      /* the limit of the table mirrors the store, whatever the mode */
+	bool is_mirrored_in_front;            /* the same, and the store in front of this one writes the mirror */
 };
 
 /* State that the fallbacks of all workers of a process share. Starts as all zero. */
 struct weir__fallback_shared {
-	_Atomic weir_ns decided_at; /* of the latest reply, by the store's clock */
+	_Atomic uint32_t workers;
+	_Atomic weir_ns decided_at; /* of the latest reply, by the store's clock, plus the number of its worker */
 	/* By the table's clock: */
 	_Atomic weir_ns settled_after; /* until then, a request without a reply may take effect */
 	_Atomic weir_ns mirrored_at;   /* the latest reply that has all charges of this process */

@@ -68,16 +68,16 @@ uint64_t weir__lease_want(const struct weir__lease_terms *terms, uint64_t spent,
 	const uint64_t demand = weir__saturate(weir__div_up(weir__mul(spent, terms->duration), time));
 	const uint64_t want = weir__min(demand, part);
 
-	return want < WEIR__LEASE_LEAST_MOST ? 0 : want;
+	return want < WEIR__LEASE_LEAST_MOST ? 0 : weir__lot_size(weir__lot_size_code(want));
 }
 
 uint32_t weir__lot_size_code(uint64_t units)
 {
-	uint32_t code = 1;
+	uint32_t shift = 0;
 
-	while (weir__lot_size(code) < units && code < 43)
-		code++;
-	return units == 0 ? 0 : code;
+	while (units >> shift >= 128)
+		shift++;
+	return (uint32_t)(units >> shift) + 64 * shift;
 }
 
 uint64_t weir__lot_end_near(const struct weir__lease_terms *terms, uint32_t index, uint64_t now_us)

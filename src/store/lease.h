@@ -50,7 +50,6 @@ uint64_t weir__lease_want(const struct weir__lease_terms *terms, uint64_t spent,
 struct weir__lot {
 	uint32_t units; /* unspent; without a lot: units that were used since the key was first seen. Denied: the least
 			 * cost that the store denied */
-	uint32_t index; /* of the end, on the store's grid, modulo INDEXES */
 	uint32_t size;  /* a code of how many units were drawn: see weir__lot_size. 0: no lot */
 	bool is_renewing; /* more was drawn, or need not be */
 	bool is_denied;   /* the store denied, and requests of this cost are denied here until the slot ends */
@@ -58,25 +57,25 @@ struct weir__lot {
 
 static inline uint32_t weir__lot_pack(const struct weir__lot *lot)
 {
-	return lot->units | lot->index << 20 | lot->size << 24 | (uint32_t)lot->is_renewing << 30 |
-	       (uint32_t)lot->is_denied << 31;
+	return lot->units | lot->size << 20 | (lot->is_renewing ? UINT32_C(1) << 30 : 0) |
+	       (lot->is_denied ? UINT32_C(1) << 31 : 0);
 }
 
 static inline struct weir__lot weir__lot_unpack(uint32_t own)
 {
 	return (struct weir__lot){ .units = own & WEIR__LOT_UNITS_MOST,
-				   .index = own >> 20 & 15,
-				   .size = own >> 24 & 63,
+				   .size = own >> 20 & 1023,
 				   .is_renewing = own >> 30 & 1,
 				   .is_denied = own >> 31 };
 }
 
-/* The size of a lot is recorded as 2 or 3 times a power of two, rounded up. */
+/* Sizes up to 127 have a code, and beyond that those with 7 significant bits. Returns the code of the largest size with
+ * at most this many units. */
 uint32_t weir__lot_size_code(uint64_t units);
 
 static inline uint64_t weir__lot_size(uint32_t code)
 {
-	return code == 0 ? 0 : ((uint64_t)(2 + ((code - 1) & 1)) << ((code - 1) >> 1)) / 2;
+	return code < 64 ? code : (uint64_t)(64 + code % 64) << (code / 64 - 1);
 }
 
 /* The index of an end, in us by the store's clock. */

@@ -16,12 +16,14 @@ enum {
 	CHUNK_BYTES = 16 * 1024,
 	WATCH_BYTES_MOST = 256 * 1024 * 1024,
 	PUT_TRIES = 16,
+	TICK_NS = 1000,      /* of the store's clock */
 	LOOKS_A_TURN = 4096, /* lots that one turn looks at, so that requests do not wait for long */
 };
 
-enum { DRAW, GIVE }; /* struct rule.open */
+enum { DRAW, GIVE, PUSH, OPEN }; /* struct rule.open */
 
-static const weir_ns gather_ns = 4000000; /* at most; an eighth of the duration of a short lease */
+static const weir_ns other_clock_ns = 20000000000; /* as in fallback_store.c */
+static const weir_ns gather_ns = 4000000;          /* at most; an eighth of the duration of a short lease */
 static const weir_ns count_nodes_ns = 100000000;
 static const weir_ns first_class_ns = 8000000; /* each class of watches waits twice as long as the one before */
 
@@ -41,18 +43,31 @@ struct background {
 	struct weir_verdict verdicts[CLAIMS_MOST];
 	uint64_t ends[CLAIMS_MOST]; /* in us by the store's clock */
 	size_t key_at[CLAIMS_MOST];
+	struct weir__store_push pushes[CLAIMS_MOST];
+	uint32_t turns[CLAIMS_MOST]; /* of pushes */
 };
 
 /* --- watches ----------------------------------------------------------------------------------------------------- */
 
-/* A lot to look at: if nothing of it was spent since, it is given back. */
+/* A lot to look at: if nothing of it was spent since, it is given back. The slot is found by its own hash, because after
+ * a change of the limit nothing else leads to it. */
 struct watch_entry {
-	weir_ns due, end;
+	weir_ns end;
+	uint64_t hash;
+	uint32_t fingerprint;
 	uint32_t limit; /* index */
 	uint32_t units;
+	uint16_t due; /* in ticks, modulo 2^16, which is more than a minute */
 	uint16_t key_length;
 	char key[];
-};
+} __attribute__((packed, aligned(4))); /* there may be millions */
+
+enum { TICK_SHIFT = 20 }; /* a tick is about a millisecond */
+
+static uint16_t ticks_at(weir_ns at)
+{
+	return (uint16_t)(at >> TICK_SHIFT);
+}
 
 struct watch_chunk {
 	struct watch_chunk *next;
@@ -62,7 +77,7 @@ struct watch_chunk {
 
 static size_t entry_size(size_t key_length)
 {
-	return (offsetof(struct watch_entry, key) + key_length + 7) & ~(size_t)7;
+	return (offsetof(struct watch_entry, key) + key_length + 3) & ~(size_t)3;
 }
 
 /* Lots are looked at after at most half of their duration, by a list of lots that all wait equally long. */
@@ -75,22 +90,26 @@ static unsigned class_of(weir_ns duration)
 	return class;
 }
 
-static void watch(struct lease *lease, const struct weir_claim *claim, weir_ns duration, weir_ns end, uint32_t units)
+void weir__lease_init_watches(struct lease *lease)
 {
-	const unsigned class = class_of(duration);
+	for (unsigned class = 0; class < WATCH_CLASSES; class ++)
+		lease->watches[class].wait = first_class_ns << class;
+}
+
+/* `lot` is copied, besides `due`. Returns false if memory runs out. */
+static bool add_entry(struct lease *lease, const struct watch_entry *lot, const char *key, unsigned class)
+{
 	struct watch *const watch = &lease->watches[class];
-	const size_t size = entry_size(claim->key_length);
+	const size_t size = entry_size(lot->key_length);
 	struct watch_entry *entry;
 
 	if (size > CHUNK_BYTES)
-		return; /* no key is that long */
+		return false; /* no key is that long */
 	if (watch->last == NULL || watch->last->used + size > CHUNK_BYTES) {
 		struct watch_chunk *const chunk = lease->watch_bytes < WATCH_BYTES_MOST ? malloc(sizeof(*chunk)) : NULL;
 
-		if (chunk == NULL) {
-			weir__lease_count(lease, WEIR__LEASE_DROPPED, 1);
-			return;
-		}
+		if (chunk == NULL)
+			return false;
 		lease->watch_bytes += sizeof(*chunk);
 		chunk->next = NULL;
 		chunk->first = chunk->used = 0;
@@ -102,12 +121,45 @@ static void watch(struct lease *lease, const struct weir_claim *claim, weir_ns d
 	}
 	entry = (void *)&watch->last->bytes[watch->last->used];
 	watch->last->used += size;
-	*entry = (struct watch_entry){ .due = lease->at + (first_class_ns << class),
-				       .end = end,
-				       .limit = claim->limit->index,
-				       .units = units,
-				       .key_length = (uint16_t)claim->key_length };
-	memcpy(entry->key, claim->key, claim->key_length);
+	*entry = *lot;
+	entry->due = ticks_at(lease->at + watch->wait);
+	if (lot->key_length > 0)
+		memcpy(entry->key, key, lot->key_length);
+	watch->n++;
+	return true;
+}
+
+static void watch(struct lease *lease, const struct watch_entry *lot, const char *key, unsigned class)
+{
+	if (!add_entry(lease, lot, key, class))
+		weir__lease_count(lease, WEIR__LEASE_DROPPED, 1);
+}
+
+/* The tick after which the entry is due has to be over. */
+static weir_ns due_of(const struct lease *lease, const struct watch_entry *entry)
+{
+	const int16_t ticks = (int16_t)(entry->due + 1 - ticks_at(lease->at));
+
+	return ticks <= 0 ? lease->at : ((lease->at >> TICK_SHIFT) + (weir_ns)ticks) << TICK_SHIFT;
+}
+
+/* Few limits have different ones. Of the rest, each waits as long as a list of lots that is looked at more often. */
+static unsigned sync_class_of(struct lease *lease, weir_ns sync)
+{
+	for (unsigned class = WATCH_CLASSES; class < WATCH_CLASSES + SYNC_CLASSES; class ++)
+		if (lease->watches[class].wait == sync || lease->watches[class].first == NULL) {
+			lease->watches[class].wait = sync;
+			return class;
+		}
+	return class_of(2 * sync);
+}
+
+bool weir__lease_watch_mirror(struct lease *lease, const struct weir_claim *claim, const struct rule *rule)
+{
+	const weir_ns sync = rule->eventual.sync > 0 ? rule->eventual.sync : first_class_ns;
+	const struct watch_entry entry = { .limit = claim->limit->index, .key_length = (uint16_t)claim->key_length };
+
+	return add_entry(lease, &entry, claim->key, sync_class_of(lease, sync));
 }
 
 static struct watch_entry *first_entry(struct watch *watch)
@@ -120,6 +172,7 @@ static void drop_first(struct lease *lease, struct watch *watch)
 	struct watch_chunk *const chunk = watch->first;
 
 	chunk->first += entry_size(first_entry(watch)->key_length);
+	watch->n--;
 	if (chunk->first < chunk->used)
 		return;
 	watch->first = chunk->next;
@@ -201,21 +254,46 @@ static void complete(struct weir__store_request *request);
 
 static const struct weir__store_caller caller = { keep, complete };
 
+/* Takes out the keys for which there is nothing to push any more. Returns how many remain. */
+static uint32_t begin_pushes(struct background *background, const struct rule *rule)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < background->request.n; i++) {
+		struct weir_claim claim = background->claims[i];
+		uint32_t units;
+
+		if (!weir__eventual_begin_push(background->lease, &claim, rule, &units, &background->turns[n],
+					       &background->pushes[n]))
+			continue;
+		claim.cost = units;
+		background->claims[n++] = claim;
+	}
+	return n;
+}
+
 /* The end counts from here, before the request is sent. */
 static void submit_background(struct background *background, struct rule *rule)
 {
 	struct lease *const lease = background->lease;
 	struct weir__store_request *const request = &background->request;
-	const uint32_t n = request->n;
 	const enum weir__store_operation operation = request->operation;
+	const bool is_push = operation == WEIR__STORE_PUSH;
+	uint32_t n = request->n;
 
-	for (int i = DRAW; rule && i <= GIVE; i++)
+	for (int i = DRAW; rule && i < OPEN; i++)
 		if (rule->open[i] == background)
 			rule->open[i] = NULL;
 	for (uint32_t i = 0; i < n; i++)
 		background->claims[i].key = background->keys + background->key_at[i];
 	background->is_open = false;
 	weir__lease_read_clock(lease);
+	if (is_push)
+		n = begin_pushes(background, rule);
+	if (n == 0) {
+		recycle(background);
+		return;
+	}
 	background->sent_at = lease->at;
 	*request = (struct weir__store_request){ .operation = operation,
 						 .is_each = true,
@@ -226,6 +304,7 @@ static void submit_background(struct background *background, struct rule *rule)
 						 .lease_duration = background->terms.duration,
 						 .lease_most = background->terms.most,
 						 .lease_ends = background->ends,
+						 .pushes = is_push ? background->pushes : NULL,
 						 .caller = &caller };
 	if (weir__store_submit(lease->options.store, request))
 		complete(request);
@@ -258,7 +337,8 @@ static bool add_key(struct background *background, const struct weir_claim *clai
 		background->keys = keys;
 		background->keys_room = room;
 	}
-	memcpy(background->keys + background->keys_used, claim->key, claim->key_length);
+	if (claim->key_length > 0) /* of a limit for all requests, there may be no memory for keys */
+		memcpy(background->keys + background->keys_used, claim->key, claim->key_length);
 	background->key_at[background->request.n] = background->keys_used;
 	background->keys_used = used;
 	return true;
@@ -268,7 +348,11 @@ static bool add_key(struct background *background, const struct weir_claim *clai
 static bool add(struct lease *lease, const struct weir_claim *claim, struct rule *rule, int which, uint64_t units,
 		uint64_t end_us)
 {
-	const weir_ns until = lease->at + weir__min(gather_ns, rule->terms.duration / 8);
+	static const enum weir__store_operation operations[] = {
+		[DRAW] = WEIR__STORE_GRANT, [GIVE] = WEIR__STORE_RETURN, [PUSH] = WEIR__STORE_PUSH
+	};
+	const weir_ns usual = which == PUSH ? rule->eventual.sync : rule->terms.duration;
+	const weir_ns until = lease->at + weir__min(gather_ns, usual / 8);
 	struct background *background = rule->open[which];
 
 	if (background && (background->salt != rule->salt || background->request.n == CLAIMS_MOST)) {
@@ -280,7 +364,7 @@ static bool add(struct lease *lease, const struct weir_claim *claim, struct rule
 		background = new_background(lease);
 		if (background == NULL)
 			return false;
-		background->request.operation = which == DRAW ? WEIR__STORE_GRANT : WEIR__STORE_RETURN;
+		background->request.operation = operations[which];
 		background->limit = claim->limit;
 		background->terms = rule->terms;
 		background->salt = rule->salt;
@@ -306,9 +390,10 @@ void weir__lease_draw(struct lease *lease, const struct weir_claim *claim, struc
 }
 
 void weir__lease_give_back(struct lease *lease, const struct weir_claim *claim, struct rule *rule, uint64_t units,
-			   uint32_t index, weir_ns end)
+			   weir_ns end)
 {
 	const uint64_t now_us = (lease->at + lease->heard_offset) / 1000;
+	const uint32_t index = end >> WEIR__LOT_INDEX_SHIFT & (WEIR__LOT_INDEXES - 1);
 
 	if (units == 0)
 		return;
@@ -324,9 +409,18 @@ void weir__lease_give_back(struct lease *lease, const struct weir_claim *claim, 
 	}
 }
 
+bool weir__lease_push(struct lease *lease, const struct weir_claim *claim, struct rule *rule)
+{
+	if (add(lease, claim, rule, PUSH, 0, 0))
+		return true;
+	weir__lease_count(lease, WEIR__LEASE_DROPPED, 1);
+	return false;
+}
+
 /* --- lots -------------------------------------------------------------------------------------------------------- */
 
-/* The last instant at which this server may spend of a lot: counted from before the request was sent. */
+/* The end of a lot, counted from before the request was sent. Its lowest bits, which have other facts, never make it
+ * later. */
 static weir_ns end_of_lot(const struct lease *lease, const struct background *background,
 			  const struct weir_verdict *verdict, uint64_t end_us)
 {
@@ -335,12 +429,13 @@ static weir_ns end_of_lot(const struct lease *lease, const struct background *ba
 
 	if (background->is_window) /* the lease ends with the window at the latest */
 		valid = weir__min(valid, verdict->reset_after - verdict->reset_after / 1000);
-	end = (background->sent_at + valid) & ~(weir_ns)WEIR__LOT_END_BITS;
+	end = (background->sent_at + valid - WEIR__LOT_END_BITS) & ~(weir_ns)WEIR__LOT_END_BITS;
 	if (end <= lease->at)
 		return 0;
 	left = (end - lease->at) / (duration / 256);
 	if (end_us % (duration / 4000) != 0)
 		end |= WEIR__LOT_OFF_GRID;
+	end |= (weir_ns)weir__lot_index(&background->terms, end_us) << WEIR__LOT_INDEX_SHIFT;
 	return end | weir__min(left, WEIR__LOT_LEFT_MASK);
 }
 
@@ -353,9 +448,8 @@ static void put_lot(struct lease *lease, const struct background *background, st
 	const uint64_t hash = weir__held_hash(weir__hash(&claim->limit->secret, claim->key, claim->key_length),
 					      rule->salt);
 	const weir_ns end = end_of_lot(lease, background, verdict, background->ends[i]);
-	const struct weir__lot lot = { .units = (uint32_t)verdict->granted,
-				       .index = weir__lot_index(&rule->terms, background->ends[i]),
-				       .size = weir__lot_size_code(verdict->granted) };
+	const uint32_t size = weir__lot_size_code(verdict->granted);
+	const struct weir__lot lot = { .units = (uint32_t)weir__lot_size(size), .size = size };
 	struct weir__lot before = { .units = 0 };
 	struct weir__place place;
 	weir_ns end_before = 0;
@@ -373,8 +467,16 @@ static void put_lot(struct lease *lease, const struct background *background, st
 			end_before = weir__held_end(table, place.seen);
 		}
 		if (before.size > 0)
-			weir__lease_give_back(lease, claim, rule, before.units, before.index, end_before);
-		watch(lease, claim, rule->terms.duration, end, lot.units);
+			weir__lease_give_back(lease, claim, rule, before.units, end_before);
+		weir__lease_give_back(lease, claim, rule, verdict->granted - lot.units, end);
+		watch(lease,
+		      &(struct watch_entry){ .end = end,
+					     .hash = hash,
+					     .fingerprint = weir__held_fingerprint(claim->limit, hash),
+					     .limit = claim->limit->index,
+					     .units = lot.units,
+					     .key_length = (uint16_t)claim->key_length },
+		      claim->key, class_of(rule->terms.duration));
 		return;
 	}
 	weir__lease_count(lease, WEIR__LEASE_EXPIRED, verdict->granted);
@@ -398,6 +500,16 @@ static void take_grants(struct lease *lease, const struct background *background
 	}
 }
 
+static void take_pushes(struct lease *lease, const struct background *background)
+{
+	const struct weir__store_request *const request = &background->request;
+	const struct rule *const rule = &lease->rules[background->limit->index];
+
+	for (uint32_t i = 0; i < request->n; i++)
+		weir__eventual_end_push(lease, &background->claims[i], rule, (uint32_t)background->claims[i].cost,
+					background->turns[i], background->sent_at, request, &background->verdicts[i]);
+}
+
 /* A grant without a reply is void: if the store made it, its units wait there for the end of the lease. */
 static void complete(struct weir__store_request *request)
 {
@@ -405,8 +517,11 @@ static void complete(struct weir__store_request *request)
 	struct lease *const lease = background->lease;
 
 	weir__lease_read_clock(lease);
-	if (request->outcome == WEIR__STORE_DECIDED) {
-		weir__lease_heard(lease, request->decided_at);
+	if (request->outcome == WEIR__STORE_DECIDED)
+		weir__lease_heard(lease, request->decided_at, background->sent_at);
+	if (request->operation == WEIR__STORE_PUSH) {
+		take_pushes(lease, background);
+	} else if (request->outcome == WEIR__STORE_DECIDED) {
 		if (request->operation == WEIR__STORE_GRANT)
 			take_grants(lease, background);
 		else
@@ -416,54 +531,113 @@ static void complete(struct weir__store_request *request)
 	recycle(background);
 }
 
-void weir__lease_heard(struct lease *lease, weir_ns decided_at)
+/* The store's clock has whole microseconds. The rest of the time numbers the replies of one instant, which may be of one
+ * call: a worker that handles a part of it ends the turn of the others. A difference that no delay explains means another
+ * clock. */
+static weir_ns order_of(struct weir__lease_shared *shared, weir_ns decided_at)
 {
+	const weir_ns instant = decided_at - decided_at % TICK_NS;
+	weir_ns seen = atomic_load_explicit(&shared->latest, memory_order_relaxed), mine;
+
+	do {
+		if (seen >= instant + TICK_NS - 1 && seen - instant < other_clock_ns)
+			return 0;
+		mine = seen - seen % TICK_NS == instant ? seen + 1 : instant;
+	} while (!atomic_compare_exchange_weak(&shared->latest, &seen, mine));
+	return mine;
+}
+
+bool weir__lease_is_latest(const struct lease *lease)
+{
+	return lease->order != 0 && atomic_load(&lease->options.shared->latest) == lease->order;
+}
+
+void weir__lease_heard(struct lease *lease, weir_ns decided_at, weir_ns sent_at)
+{
+	lease->order = order_of(lease->options.shared, decided_at);
 	lease->heard_offset = decided_at - lease->at;
+	lease->sent_offset = decided_at - sent_at;
+	lease->heard_at = lease->at;
 }
 
 /* --- what is due ------------------------------------------------------------------------------------------------- */
 
-/* Takes the rest of a lot out of its slot, if it is still this lot. all: even if it is in use. Returns false if the lot
- * is in use, with what is left of it. */
-static bool take_out(struct lease *lease, const struct weir_claim *claim, struct rule *rule,
-		     const struct watch_entry *entry, bool all, uint32_t *ret_units)
+enum { LOT_IS_GONE, LOT_IS_USED, LOT_IS_TAKEN };
+
+/* Takes the units of a lot out of its slot, unless some were spent since the last look. What was spent may be refunded
+ * until the lease ends, so the slot stays for that. all: takes them in any case. */
+static int take_out(struct lease *lease, const struct watch_entry *entry, bool all, uint32_t *ret_units,
+		    bool *ret_stays)
 {
 	struct weir_table *const table = lease->options.table;
-	const uint64_t hash = weir__held_hash(weir__hash(&claim->limit->secret, claim->key, claim->key_length),
-					      rule->salt);
 	struct weir__place place;
-	struct weir__lot lot;
+	struct weir_state next;
 
 	do {
-		weir__held_find(table, claim->limit, hash, &place);
+		struct weir__lot lot, spent = { .units = 0 };
+
+		*ret_stays = false;
+		weir__held_find_made(table, entry->hash, entry->fingerprint, &place);
 		if (place.slot == NULL || weir__place_is_claim(&place) ||
 		    weir__held_end(table, place.seen) != entry->end)
-			return true; /* replaced, evicted or forgotten */
+			return LOT_IS_GONE; /* replaced, evicted or forgotten */
 		lot = weir__lot_unpack(weir__slot_own(place.seen));
 		if (lot.is_denied || lot.size == 0)
-			return true;
-		if (!all && entry->end > lease->at && lot.units < entry->units) {
-			*ret_units = lot.units;
-			return false;
-		}
-	} while (!weir__atomic16_swap(place.slot, place.seen, (struct weir_state){ 0, 0 }));
-	weir__lease_give_back(lease, claim, rule, lot.units, lot.index, entry->end);
-	return true;
+			return LOT_IS_GONE;
+		*ret_units = lot.units;
+		*ret_stays = !all && entry->end > lease->at && lot.units < weir__lot_size(lot.size);
+		if (*ret_stays && lot.units < entry->units)
+			return LOT_IS_USED;
+		spent.size = weir__lot_size_code(weir__lot_size(lot.size) - lot.units);
+		next = *ret_stays ? weir__slot_make(weir__slot_fingerprint(place.seen), weir__lot_pack(&spent),
+						    weir__slot_full_at(place.seen), 0) :
+				    (struct weir_state){ 0, 0 };
+	} while (!weir__atomic16_swap(place.slot, place.seen, next));
+	return LOT_IS_TAKEN;
 }
 
-/* Looks at a lot. One that was not used since the last look is given back. */
-static void look_at(struct lease *lease, struct watch *of, bool all)
+/* What a mirror allowed is pushed although its limit is exact by now. */
+static void look_at_mirror(struct lease *lease, const struct weir_claim *claim, bool all)
 {
+	struct rule *const rule = claim->limit ? &lease->rules[claim->limit->index] : NULL;
+
+	if (rule && weir__eventual_look(lease, claim, rule, all) && !weir__lease_watch_mirror(lease, claim, rule))
+		weir__lease_count(lease, WEIR__LEASE_DROPPED, 1);
+}
+
+/* Looks at a lot. One that was not used since the last look is given back. Units of a limit that was changed meanwhile
+ * are not: they are of no use to this server, and count as used in the store. */
+static void look_at(struct lease *lease, unsigned class, bool all)
+{
+	struct watch *const of = &lease->watches[class];
 	struct watch_entry *const entry = first_entry(of);
 	const struct weir_table_limit *const limit = atomic_load_explicit(&lease->options.table->limits[entry->limit],
 									  memory_order_acquire);
 	const struct weir_claim claim = { limit, entry->key, entry->key_length, 0 };
 	struct rule *const rule = limit ? weir__lease_rule(lease, limit) : NULL;
-	uint32_t units;
+	const bool is_current =
+		rule && entry->end != 0 &&
+		entry->hash == weir__held_hash(weir__hash(&limit->secret, entry->key, entry->key_length), rule->salt);
+	struct watch_entry again;
+	uint32_t units = 0;
+	bool stays;
+	int found;
 
-	/* Of a limit that was changed, nothing finds the slot any more. */
-	if (rule && !take_out(lease, &claim, rule, entry, all, &units))
-		watch(lease, &claim, rule->terms.duration, entry->end, units);
+	if (entry->end == 0) {
+		look_at_mirror(lease, &claim, all || rule == NULL || rule->ahead == 0);
+		drop_first(lease, of);
+		return;
+	}
+	found = take_out(lease, entry, all || !is_current, &units, &stays);
+	if (found == LOT_IS_TAKEN && is_current)
+		weir__lease_give_back(lease, &claim, rule, units, entry->end);
+	else if (found == LOT_IS_TAKEN)
+		weir__lease_count(lease, WEIR__LEASE_EXPIRED, units);
+	if (stays) {
+		again = *entry;
+		again.units = found == LOT_IS_USED ? units : 0;
+		watch(lease, &again, entry->key, class);
+	}
 	drop_first(lease, of);
 }
 
@@ -499,13 +673,13 @@ weir_ns weir__lease_due(struct lease *lease, weir_ns now)
 		return WEIR_NEVER;
 	weir__lease_read_clock(lease);
 	count_nodes(lease);
-	for (unsigned class = 0; class < WATCH_CLASSES; class ++) {
+	for (unsigned class = 0; class < WATCH_CLASSES + SYNC_CLASSES; class ++) {
 		struct watch *const of = &lease->watches[class];
 
-		while (of->first && first_entry(of)->due <= lease->at && looks++ < LOOKS_A_TURN)
-			look_at(lease, of, false);
+		while (of->first && (int16_t)(first_entry(of)->due - ticks_at(lease->at)) < 0 && looks++ < LOOKS_A_TURN)
+			look_at(lease, class, false);
 		if (of->first)
-			next = weir__min(next, first_entry(of)->due);
+			next = weir__min(next, due_of(lease, first_entry(of)));
 	}
 	if (lease->gather_until != 0 && lease->gather_until <= lease->at) {
 		weir__lease_send(lease);
@@ -518,15 +692,20 @@ weir_ns weir__lease_due(struct lease *lease, weir_ns now)
 	return next <= lease->at ? now : weir__add_saturating(now, next - lease->at);
 }
 
-bool weir__lease_leave(struct lease *lease)
+/* A key with units that wait is looked at again, until they are confirmed. Lots are left to a process that goes on. */
+bool weir__lease_leave(struct lease *lease, bool goes_on)
 {
 	lease->is_leaving = true;
+	lease->is_left = goes_on;
 	weir__lease_read_clock(lease);
-	for (unsigned class = 0; class < WATCH_CLASSES; class ++) {
+	for (unsigned class = 0; class < WATCH_CLASSES + SYNC_CLASSES; class ++) {
 		struct watch *const of = &lease->watches[class];
 
-		while (of->first && lease->n_backgrounds < BACKGROUNDS_MOST)
-			look_at(lease, of, true);
+		for (size_t n = of->n; n > 0 && lease->n_backgrounds < BACKGROUNDS_MOST; n--)
+			if (goes_on && first_entry(of)->end != 0)
+				drop_first(lease, of);
+			else
+				look_at(lease, class, true);
 	}
 	weir__lease_send(lease);
 	weir__store_flush(lease->options.store);
@@ -534,13 +713,59 @@ bool weir__lease_leave(struct lease *lease)
 	return lease->backgrounds == NULL && lease->watch_bytes == 0;
 }
 
+/* A process that goes on with the table must not wait for replies to this one. */
+static void let_go(struct lease *lease)
+{
+	for (struct background *background = lease->backgrounds; background; background = background->next)
+		if (background->request.operation == WEIR__STORE_PUSH && !background->is_open) {
+			background->request.outcome = WEIR__STORE_UNANSWERED;
+			take_pushes(lease, background);
+		}
+	for (unsigned class = 0; class < WATCH_CLASSES + SYNC_CLASSES; class ++)
+		for (struct watch *const of = &lease->watches[class]; of->first; drop_first(lease, of)) {
+			const struct watch_entry *const entry = first_entry(of);
+			const struct weir_claim claim = { atomic_load(&lease->options.table->limits[entry->limit]),
+							  entry->key, entry->key_length, 0 };
+
+			if (claim.limit && entry->end == 0)
+				weir__eventual_let_go(lease, &claim, &lease->rules[entry->limit]);
+		}
+}
+
+static void abandon(struct weir__lease_shared *shared, struct background *background)
+{
+	struct weir__lease_background *const as_shared = (void *)background;
+	struct weir__lease_background *first = atomic_load(&shared->abandoned);
+
+	do
+		background->next = (void *)first;
+	while (!atomic_compare_exchange_weak(&shared->abandoned, &first, as_shared));
+}
+
+void weir__lease_shared_fini(struct weir__lease_shared *shared)
+{
+	struct background *background = (void *)atomic_exchange(&shared->abandoned, NULL);
+
+	while (background) {
+		struct background *const next = background->next;
+
+		free_background(background);
+		background = next;
+	}
+}
+
 void weir__lease_fini(struct lease *lease)
 {
+	if (lease->is_left)
+		let_go(lease);
 	while (lease->backgrounds) {
 		struct background *const background = lease->backgrounds;
 
-		unlink_background(background);
-		free_background(background);
+		lease->backgrounds = background->next;
+		if (background->is_open)
+			free_background(background);
+		else
+			abandon(lease->options.shared, background);
 	}
 	while (lease->spare_backgrounds) {
 		struct background *const background = lease->spare_backgrounds;
@@ -548,19 +773,7 @@ void weir__lease_fini(struct lease *lease)
 		lease->spare_backgrounds = background->next;
 		free_background(background);
 	}
-	for (unsigned class = 0; class < WATCH_CLASSES; class ++)
+	for (unsigned class = 0; class < WATCH_CLASSES + SYNC_CLASSES; class ++)
 		while (lease->watches[class].first)
 			drop_first(lease, &lease->watches[class]);
-}
-
-/* --- tables ------------------------------------------------------------------------------------------------------ */
-
-/* The lowest bits are random enough, so that an anchor never returns. */
-void weir__lease_begin(struct weir_table *table, bool goes_on, weir_ns boot_now)
-{
-	_Atomic uint64_t *const anchor = &table->region.header->lease_anchor;
-
-	if (goes_on && atomic_load(anchor) != 0)
-		return;
-	atomic_store(anchor, weir_table_now(table) - boot_now);
 }

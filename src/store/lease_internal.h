@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "store/eventual.h"
 #include "store/lease_store.h"
 #include "store/table/held.h"
 
@@ -18,14 +19,19 @@ struct rule {
 	uint64_t salt;                  /* of the slots of its keys */
 	struct weir__lease_terms terms; /* duration 0: the limit is exact */
 	bool is_window;
-	struct background *open[2]; /* what is to be drawn and to be given back; NULL: nothing */
+	uint64_t ahead; /* units that this server may allow by its mirror of a key; 0: it has no mirror */
+	struct weir__eventual eventual;
+	weir_ns valid;              /* how long a mirror is valid after the store was heard */
+	struct background *open[3]; /* what is to be drawn, to be given back and to be pushed; NULL: nothing */
 };
 
-enum { WATCH_CLASSES = 10 };
+enum { WATCH_CLASSES = 10, SYNC_CLASSES = 6 };
 
-/* Lots to look at, in the order in which they are due. */
+/* Keys to look at, in the order in which they are due. All wait equally long. */
 struct watch {
 	struct watch_chunk *first, *last;
+	size_t n;
+	weir_ns wait;
 };
 
 struct lease {
@@ -33,6 +39,7 @@ struct lease {
 	struct weir__lease_options options;
 	uint64_t version; /* of the rules, plus 1; 0: not read yet */
 	bool has_any, has_sent, is_leaving;
+	bool is_left;          /* another process goes on with the table */
 	weir_ns at;            /* CLOCK_BOOTTIME and the anchor, when the current requests had arrived */
 	uint64_t anchor;       /* for which the rules were read */
 	uint64_t heard_offset; /* from `at` to the store's clock, by its latest reply; 0: no reply yet */
@@ -43,21 +50,72 @@ struct lease {
 	struct background *backgrounds, *spare_backgrounds; /* open and under way; for reuse */
 	uint32_t n_backgrounds, n_spare_backgrounds;
 	weir_ns gather_until; /* when what was gathered is sent; 0: nothing was */
-	struct watch watches[WATCH_CLASSES];
+	uint64_t sent_offset; /* the same from when that request was submitted */
+	weir_ns heard_at;     /* when that reply came */
+	weir_ns order;  /* of that reply, as in weir__lease_shared.latest; 0: another worker has handled a later one */
+	uint32_t owner; /* of keys that this process looks at every sync */
+	struct watch
+		watches[WATCH_CLASSES + SYNC_CLASSES]; /* of lots; of mirrors, by how often they are synchronised */
 	size_t watch_bytes;
 	uint64_t counts[WEIR__LEASE_COUNTS]; /* since they were last added to those of all workers */
 	struct rule rules[];                 /* by index of the limit */
 };
+
+/* Units that were taken out of a lot for a request that the store behind has not decided. */
+struct taken {
+	uint32_t units;
+	weir_ns end;      /* identifies the lot */
+	uint64_t salt;    /* of the rule then */
+	uint64_t refunds; /* into any lot, that were done before */
+};
+
+/* A key with a mirror that the store behind decides on. */
+struct asked_key {
+	uint64_t hash;   /* of the key under its limit */
+	uint32_t of;     /* claim of the part */
+	uint32_t pushed; /* units, if is_pushing */
+	uint32_t reserved;
+	uint32_t turn;
+	bool is_pushing, is_frozen;
+};
+
+/* A request of which the store behind decides a part. */
+struct split {
+	struct weir__store_request part; /* first member: the two convert by a cast */
+	struct lease *lease;
+	struct weir__store_request *whole;
+	struct split *next_spare;
+	weir_ns sent_at;
+	uint32_t room; /* claims */
+	struct weir_verdict *verdicts;
+	/* Twice the room: when the whole request moves, its keys move, and the part gets claims with the new
+	 * addresses. */
+	struct weir_claim *claims;
+	struct taken *taken; /* for each claim of the whole */
+	/* Keys with mirrors, and what is pushed for them before they are decided. */
+	struct weir__store_request before;
+	uint32_t n_asked;
+	struct asked_key *asked;
+	struct weir_claim *pushed;
+	struct weir_verdict *pushed_verdicts;
+	struct weir__store_push *pushes;
+	uint32_t of[]; /* for each claim of the part: its index in the whole */
+};
+
+static inline uint64_t weir__lease_hash_of(const struct weir_claim *claim)
+{
+	return weir__hash(&claim->limit->secret, claim->key, claim->key_length);
+}
 
 static inline void weir__lease_count(struct lease *lease, enum weir__lease_count what, uint64_t n)
 {
 	lease->counts[what] += n;
 }
 
-/* The end of a lot has two other facts in its lowest bits, which are less than a microsecond: how much of the duration
- * was left when the lot arrived, in 256ths, and whether the end is not on the store's grid, so that the lot cannot be
- * given back. */
-enum { WEIR__LOT_LEFT_MASK = 0xff, WEIR__LOT_OFF_GRID = 0x100, WEIR__LOT_END_BITS = 0x1ff };
+/* The end of a lot has three other facts in its lowest bits, which are 8 microseconds: how much of the duration was left
+ * when the lot arrived, in 256ths; whether the end is not on the store's grid, so that the lot cannot be given back; and
+ * the index of the end (weir__lot_index). */
+enum { WEIR__LOT_LEFT_MASK = 0xff, WEIR__LOT_OFF_GRID = 0x100, WEIR__LOT_INDEX_SHIFT = 9, WEIR__LOT_END_BITS = 0x1fff };
 
 /* The latest instant at which the lot can have arrived. */
 static inline weir_ns weir__lot_arrived(const struct weir__lease_terms *terms, weir_ns end)
@@ -65,26 +123,108 @@ static inline weir_ns weir__lot_arrived(const struct weir__lease_terms *terms, w
 	return end - terms->duration / 256 * (end & WEIR__LOT_LEFT_MASK);
 }
 
-/* lease_store.c. NULL: the limit is exact. */
-struct rule *weir__lease_rule(struct lease *lease, const struct weir_table_limit *limit);
+/* --- lease_rules.c ------------------------------------------------------------------------------------------------ */
+
+void weir__lease_read_rule(struct lease *lease, const struct weir_table_limit *limit, struct rule *rule);
 void weir__lease_read_clock(struct lease *lease);
 
+static inline bool weir__lease_is_exact(const struct rule *rule)
+{
+	return rule->terms.duration == 0 && rule->ahead == 0;
+}
+
+/* NULL: the limit is exact. */
+static inline struct rule *weir__lease_rule(struct lease *lease, const struct weir_table_limit *limit)
+{
+	struct rule *rule;
+
+	if (limit->name[0] == '\0') /* an inline limit has no name */
+		return NULL;
+	rule = &lease->rules[limit->index];
+	if (WEIR__UNLIKELY(rule->version != lease->version ||
+			   (!weir__lease_is_exact(rule) && rule->number != weir__plans_number(limit->entry))))
+		weir__lease_read_rule(lease, limit, rule);
+	return weir__lease_is_exact(rule) ? NULL : rule;
+}
+
+/* lease_split.c. NULL: no memory. Its part has no claims yet, and nothing was taken. */
+struct split *weir__lease_split_new(struct lease *lease, uint32_t n);
+void weir__lease_split_recycle(struct split *split);
+void weir__lease_split_free(struct split *split);
+
+/* --- lease_eventual.c --------------------------------------------------------------------------------------------- */
+
+enum found { HERE, DENIED_HERE, BEHIND };
+
+/* Decides a claim by the mirror of its key. BEHIND: the store has to decide. */
+enum found weir__eventual_take(struct lease *lease, const struct weir__store_request *request, uint32_t i,
+			       struct rule *rule, struct weir_verdict *ret_verdict);
+
+/* The same for claims that are decided together, if all have mirrors: fills in the verdicts of the part. BEHIND: also if
+ * some have none. */
+enum found weir__eventual_take_together(struct split *split);
+
+/* Looks without deciding. Returns false if this server knows nothing of the key. */
+bool weir__eventual_peek(struct lease *lease, const struct weir__store_request *request, uint32_t i, struct rule *rule,
+			 struct weir_verdict *ret_verdict);
+
+/* Undoes a charge that a mirror allowed, if it still waits. Returns false if the store has to undo it. */
+bool weir__eventual_undo(struct lease *lease, const struct weir__store_request *request, struct rule *rule);
+
+/* The key is about to be reset: what waits is dropped. */
+void weir__eventual_forget(struct lease *lease, const struct weir_claim *claim);
+
+/* The part is about to be submitted: for keys with mirrors, pushes what waits in the same call. */
+void weir__eventual_ask(struct split *split);
+
+/* The part was kept: the keys have moved. */
+void weir__eventual_moved(struct split *split);
+
+/* The part is complete: writes what the store said into the mirrors. */
+void weir__eventual_heard(struct split *split);
+
+/* Of lease_background.c: a push is about to be sent. Returns false if there is nothing to push. */
+bool weir__eventual_begin_push(struct lease *lease, const struct weir_claim *claim, const struct rule *rule,
+			       uint32_t *ret_units, uint32_t *ret_turn, struct weir__store_push *ret_push);
+
+/* The claim's push is complete. The verdict is valid if the store has decided. */
+void weir__eventual_end_push(struct lease *lease, const struct weir_claim *claim, const struct rule *rule,
+			     uint32_t units, uint32_t turn, weir_ns sent_at, const struct weir__store_request *push,
+			     const struct weir_verdict *verdict);
+
+/* It is time to look at a key again. Returns false if it need not be looked at any more. */
+bool weir__eventual_look(struct lease *lease, const struct weir_claim *claim, struct rule *rule, bool all);
+
+/* This process ends, and the next one goes on with the table. It looks at the key when it uses it. */
+void weir__eventual_let_go(struct lease *lease, const struct weir_claim *claim, const struct rule *rule);
+
 /* --- lease_background.c ------------------------------------------------------------------------------------------- */
+
+void weir__lease_init_watches(struct lease *lease);
 
 /* Draws units for a key, or gives back units of a lot. Both are gathered, and sent a little later. */
 void weir__lease_draw(struct lease *lease, const struct weir_claim *claim, struct rule *rule, uint64_t units);
 void weir__lease_give_back(struct lease *lease, const struct weir_claim *claim, struct rule *rule, uint64_t units,
-			   uint32_t index, weir_ns end);
+			   weir_ns end);
 
-/* Notes the store's clock, as of a reply. */
-void weir__lease_heard(struct lease *lease, weir_ns decided_at);
+/* Queues a push of what waits for a key. Returns false if too much is under way. */
+bool weir__lease_push(struct lease *lease, const struct weir_claim *claim, struct rule *rule);
+
+/* Puts a key with a mirror on the list of keys to look at every sync. Returns false if memory runs out. */
+bool weir__lease_watch_mirror(struct lease *lease, const struct weir_claim *claim, const struct rule *rule);
+
+/* Notes the store's clock, as of a reply to a request that was submitted at sent_at. */
+void weir__lease_heard(struct lease *lease, weir_ns decided_at, weir_ns sent_at);
+
+/* Whether that reply is still the latest that any worker has handled. */
+bool weir__lease_is_latest(const struct lease *lease);
 
 /* Submits what was gathered. The caller flushes. */
 void weir__lease_send(struct lease *lease);
 
 /* See struct weir__store. */
 weir_ns weir__lease_due(struct lease *lease, weir_ns now);
-bool weir__lease_leave(struct lease *lease);
+bool weir__lease_leave(struct lease *lease, bool goes_on);
 
 /* The store behind is freed. */
 void weir__lease_fini(struct lease *lease);

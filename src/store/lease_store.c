@@ -1,93 +1,17 @@
 /* lease_store.c: spends what is held here, and sends the rest to the store behind. lease_background.c draws units and
- * gives them back. */
+ * gives them back. lease_eventual.c decides by mirrors, and lease_rules.c says which limits are decided here. */
 #include "store/lease_internal.h"
 
 #include <stdlib.h>
 
 #include "core/notation.h"
-#include "os/monotonic.h"
 #include "store/table/decision.h"
 
-enum { SPARE_MOST = 16, ROOM_LEAST = WEIR_TABLE_CLAIMS_MAX, DENIED_PARTS = 16 };
+enum { DENIED_PARTS = 16, USES_LEAST = 4 };
 
 static const weir_ns no_memory_ns = 1000000000; /* retry_after of a request that is denied because memory ran out */
 
-/* Units that were taken out of a lot for a request that the store behind has not decided. */
-struct taken {
-	uint32_t units, index;
-	weir_ns end;   /* identifies the lot */
-	uint64_t salt; /* of the rule then */
-};
-
-/* A request of which the store behind decides a part. */
-struct split {
-	struct weir__store_request part; /* first member: the two convert by a cast */
-	struct lease *lease;
-	struct weir__store_request *whole;
-	struct split *next_spare;
-	uint32_t room; /* claims */
-	struct weir_verdict *verdicts;
-	/* Twice the room: when the whole request moves, its keys move, and the part gets claims with the new
-	 * addresses. */
-	struct weir_claim *claims;
-	struct taken *taken; /* for each claim of the whole */
-	uint32_t of[];       /* for each claim of the part: its index in the whole */
-};
-
 /* --- rules ------------------------------------------------------------------------------------------------------- */
-
-/* The salt changes with all that makes what is held useless. */
-static void read_rule(struct lease *lease, const struct weir_table_limit *limit, struct rule *rule)
-{
-	const uint32_t stranded = lease->options.stranded(lease->options.context, limit);
-	struct weir__view view;
-
-	rule->version = lease->version;
-	rule->terms = (struct weir__lease_terms){ 0, 0 };
-	if (stranded == 0)
-		return;
-	weir__view_load(limit, &view);
-	rule->number = view.number;
-	(void)weir__lease_terms_of(&view.format.plan, stranded, &rule->terms);
-	rule->is_window = view.format.plan.kind == WEIR_KIND_WINDOW;
-	rule->salt = (lease->anchor ^ rule->terms.most) * UINT64_C(0x9e3779b97f4a7c15) +
-		     (rule->terms.duration ^ view.number) * UINT64_C(0xd6e8feb86659fd93);
-}
-
-/* NULL: the limit is exact. */
-static inline struct rule *rule_of(struct lease *lease, const struct weir_table_limit *limit)
-{
-	struct rule *rule;
-
-	if (limit->name[0] == '\0') /* an inline limit has no name */
-		return NULL;
-	rule = &lease->rules[limit->index];
-	if (WEIR__UNLIKELY(rule->version != lease->version ||
-			   (rule->terms.duration > 0 && rule->number != weir__plans_number(limit->entry))))
-		read_rule(lease, limit, rule);
-	return rule->terms.duration > 0 ? rule : NULL;
-}
-
-struct rule *weir__lease_rule(struct lease *lease, const struct weir_table_limit *limit)
-{
-	return rule_of(lease, limit);
-}
-
-/* Read after the requests have arrived that are decided by it: a process that was stopped for a while before must not
- * spend what has ended meanwhile. */
-void weir__lease_read_clock(struct lease *lease)
-{
-	const uint64_t anchor = atomic_load_explicit(&lease->options.table->region.header->lease_anchor,
-						     memory_order_relaxed);
-
-	lease->at = anchor +
-		    (lease->options.boot_clock ? lease->options.boot_clock(lease->options.context) : weir__boot_ns());
-	if (WEIR__LIKELY(anchor == lease->anchor))
-		return;
-	lease->anchor = anchor;
-	for (uint32_t i = 0; i < lease->options.table->region.limits_max; i++)
-		lease->rules[i].version = 0;
-}
 
 /* Reads the rules again if they have changed, and the clock. Returns whether any limit is leased. */
 static inline bool begin(struct lease *lease)
@@ -128,7 +52,7 @@ static struct weir_verdict covered(const struct lease *lease, const struct weir_
 
 	verdict.remaining = weir__min(verdict.limit, weir__add_saturating(verdict.remaining, held));
 	verdict.granted = claim->cost;
-	if (verdict.reset_after < end - lease->at) /* the key is not full while units are lent */
+	if (end > lease->at && verdict.reset_after < end - lease->at) /* the key is not full while units are lent */
 		verdict.reset_after = end - lease->at;
 	return verdict;
 }
@@ -149,17 +73,17 @@ static struct weir_verdict denied(const struct lease *lease, const struct weir_c
 	return verdict;
 }
 
-enum found { HERE, DENIED_HERE, BEHIND };
-
 /* What a request does with the key's slot. */
 struct spending {
 	const struct weir_claim *claim;
 	struct rule *rule;
 	uint64_t hash; /* of the key under its limit */
 	weir_ns now;
-	bool takes_rest; /* a lot that does not cover the cost is taken out, and the store behind gets the rest */
-	uint64_t held;   /* HERE: units left */
-	weir_ns end;     /* HERE and DENIED_HERE: of the slot */
+	/* A lot that does not cover the cost is taken out, and the store behind gets the rest. A cost that never fits goes
+	 * there as a whole. */
+	bool takes_rest;
+	uint64_t held; /* HERE: units left */
+	weir_ns end;   /* HERE and DENIED_HERE: of the slot */
 	struct taken taken;
 };
 
@@ -171,8 +95,9 @@ static bool is_due(const struct rule *rule, const struct weir__lot *lot, weir_ns
 	       (lot->units <= weir__lot_size(lot->size) / 2 || (left < rule->terms.duration / 4 && !rule->is_window));
 }
 
-/* A key of which the server holds nothing: counts what is used of it, and draws once it is used again. `elapsed` is the
- * time in which lot.units were used; 0: this is the first use. */
+/* Counts the usage of a key without a lot. Draws units once the usage is USES_LEAST times the cost of this request. Two
+ * requests can be close together by chance: with many keys that are seldom used, nearly all units would be returned
+ * unspent. `elapsed` is the time in which lot.units were used; 0: this is the first use. */
 static bool count_use(struct lease *lease, const struct spending *spending, const struct weir__place *place,
 		      struct weir__lot lot, weir_ns end, weir_ns elapsed)
 {
@@ -182,7 +107,7 @@ static bool count_use(struct lease *lease, const struct spending *spending, cons
 	uint64_t want = 0;
 
 	lot.units = (uint32_t)weir__min(weir__add_saturating(lot.units, claim->cost), WEIR__LOT_UNITS_MOST);
-	if (elapsed > 0 && !lot.is_renewing)
+	if (elapsed > 0 && !lot.is_renewing && lot.units / USES_LEAST >= claim->cost)
 		want = weir__lease_want(terms, lot.units, elapsed, lease->nodes);
 	lot.is_renewing |= want > 0;
 	if (!weir__held_put(lease->options.table, claim->limit, hash, place,
@@ -242,7 +167,9 @@ static bool spend_from_lot(struct lease *lease, struct spending *spending, const
 		weir__lease_draw(lease, claim, spending->rule, want);
 	spending->held = lot.units;
 	spending->end = end;
-	spending->taken = (struct taken){ held - lot.units, lot.index, end, spending->rule->salt };
+	spending->taken.units = held - lot.units;
+	spending->taken.end = end;
+	spending->taken.salt = spending->rule->salt;
 	lease->counts[WEIR__LEASE_SPENT] += held - lot.units;
 	return true;
 }
@@ -255,6 +182,7 @@ static enum found spend(struct lease *lease, struct spending *spending)
 	enum found found = BEHIND;
 	struct weir__place place;
 
+	spending->taken.refunds = atomic_load_explicit(&table->region.header->lease_refunds_done, memory_order_acquire);
 	for (;;) {
 		struct weir__lot lot;
 
@@ -279,9 +207,10 @@ static enum found spend(struct lease *lease, struct spending *spending)
 	}
 }
 
-/* Puts units back into the lot from which they were taken. Returns false if the key has another lot by now. */
+/* Puts units that were spent back into their lot, so that it has at most what was drawn. Returns false if the key has
+ * another lot by now. */
 static bool put_into_lot(struct lease *lease, const struct weir_claim *claim, const struct rule *rule, uint64_t hash,
-			 uint64_t units, weir_ns end)
+			 uint64_t units, weir_ns end, uint64_t *ret_put)
 {
 	struct weir_table *const table = lease->options.table;
 	struct weir__place place;
@@ -293,30 +222,42 @@ static bool put_into_lot(struct lease *lease, const struct weir_claim *claim, co
 		    end <= lease->at)
 			return false;
 		lot = weir__lot_unpack(weir__slot_own(place.seen));
-		if (lot.is_denied || lot.size == 0 || lot.units + units > WEIR__LOT_UNITS_MOST)
+		if (lot.is_denied || lot.size == 0)
 			return false;
-		lot.units += (uint32_t)units;
+		*ret_put = weir__min(units, weir__lot_size(lot.size) - weir__min(weir__lot_size(lot.size), lot.units));
+		lot.units += (uint32_t)*ret_put;
 	} while (!weir__atomic16_swap(place.slot, place.seen,
 				      weir__slot_make(weir__slot_fingerprint(place.seen), weir__lot_pack(&lot),
 						      weir__slot_full_at(place.seen), 0)));
+	lease->counts[WEIR__LEASE_SPENT] -= *ret_put;
 	return true;
+}
+
+/* Whether a refund may have put units into the lot since these were taken out of it. Then it is not known how many of
+ * them may still go anywhere. A refund counts before it looks at the lot, and again when it is done. */
+static bool is_refunded_since(const struct lease *lease, const struct taken *taken)
+{
+	return atomic_load(&lease->options.table->region.header->lease_refunds_begun) != taken->refunds;
 }
 
 /* The store behind has denied: what was taken out of a lot is held again, or given back. */
 static void put_back(struct lease *lease, const struct weir_claim *claim, const struct taken *taken)
 {
-	struct rule *rule = rule_of(lease, claim->limit);
+	struct rule *rule = weir__lease_rule(lease, claim->limit);
+	uint64_t put;
 
 	if (taken->units == 0)
 		return;
-	lease->counts[WEIR__LEASE_SPENT] -= taken->units;
-	if (rule && rule->salt != taken->salt)
+	if (rule && (rule->salt != taken->salt || rule->ahead > 0))
 		rule = NULL; /* the limit was changed: the units cannot be used */
 	if (rule && put_into_lot(lease, claim, rule, weir__hash(&claim->limit->secret, claim->key, claim->key_length),
-				 taken->units, taken->end))
+				 taken->units, taken->end, &put))
 		return;
+	if (is_refunded_since(lease, taken))
+		return;
+	lease->counts[WEIR__LEASE_SPENT] -= taken->units;
 	if (rule && taken->end > lease->at)
-		weir__lease_give_back(lease, claim, rule, taken->units, taken->index, taken->end);
+		weir__lease_give_back(lease, claim, rule, taken->units, taken->end);
 	else
 		weir__lease_count(lease, WEIR__LEASE_EXPIRED, taken->units);
 }
@@ -346,54 +287,6 @@ static void note_denial(struct lease *lease, const struct weir_claim *claim, str
 
 /* --- splits ------------------------------------------------------------------------------------------------------ */
 
-static void free_split(struct split *split)
-{
-	free(split->claims);
-	free(split->verdicts);
-	free(split->taken);
-	free(split);
-}
-
-static struct split *new_split(struct lease *lease, uint32_t n)
-{
-	const uint32_t room = n > ROOM_LEAST ? n : ROOM_LEAST;
-	struct split *split = lease->spare;
-
-	if (split && n <= split->room) {
-		lease->spare = split->next_spare;
-		lease->n_spare--;
-	} else {
-		split = calloc(1, sizeof(*split) + room * sizeof(split->of[0]));
-		if (split == NULL)
-			return NULL;
-		split->lease = lease;
-		split->room = room;
-		split->claims = malloc(2 * (size_t)room * sizeof(*split->claims));
-		split->verdicts = malloc(room * sizeof(*split->verdicts));
-		split->taken = malloc(room * sizeof(*split->taken));
-		if (split->claims == NULL || split->verdicts == NULL || split->taken == NULL) {
-			free_split(split);
-			return NULL;
-		}
-	}
-	split->part.n = 0;
-	memset(split->taken, 0, n * sizeof(*split->taken));
-	return split;
-}
-
-static void recycle(struct split *split)
-{
-	struct lease *const lease = split->lease;
-
-	if (lease->n_spare == SPARE_MOST || split->room > ROOM_LEAST) {
-		free_split(split);
-		return;
-	}
-	split->next_spare = lease->spare;
-	lease->spare = split;
-	lease->n_spare++;
-}
-
 /* The whole request moves, and its keys and inline limits with it. */
 static struct weir__store_request *keep_part(struct weir__store_request *part)
 {
@@ -408,6 +301,7 @@ static struct weir__store_request *keep_part(struct weir__store_request *part)
 		split->claims[split->room + i] = kept->claims[split->of[i]];
 		split->claims[split->room + i].cost = split->claims[i].cost;
 	}
+	weir__eventual_moved(split);
 	return part;
 }
 
@@ -429,15 +323,19 @@ static void finish_claim(struct split *split, uint32_t j, bool is_allowed)
 	const struct weir_claim *const claim = &whole->claims[i];
 	const struct taken *const taken = &split->taken[i];
 	struct weir_verdict *const verdict = &whole->verdicts[i];
-	struct rule *const rule = rule_of(split->lease, claim->limit);
+	struct rule *const rule = weir__lease_rule(split->lease, claim->limit);
 
 	*verdict = split->part.verdicts[j];
 	if (whole->operation == WEIR__STORE_UPTO) {
 		verdict->granted += taken->units;
-		verdict->allowed = verdict->allowed || taken->units > 0;
+		if (taken->units > 0) {
+			verdict->allowed = true;
+			verdict->retry_after = 0;
+		}
 	} else if (!weir__store_charges(whole->operation)) {
 		verdict->remaining = weir__min(verdict->limit, weir__add_saturating(verdict->remaining, taken->units));
-		if (whole->operation != WEIR__STORE_REFUND && verdict->remaining >= claim->cost && !verdict->allowed) {
+		if (taken->units > 0 && whole->operation != WEIR__STORE_REFUND && verdict->remaining >= claim->cost &&
+		    !verdict->allowed) {
 			verdict->allowed = true;
 			verdict->retry_after = 0;
 		}
@@ -446,7 +344,8 @@ static void finish_claim(struct split *split, uint32_t j, bool is_allowed)
 	} else {
 		verdict->remaining = weir__min(verdict->limit, weir__add_saturating(verdict->remaining, taken->units));
 		put_back(split->lease, claim, taken);
-		if (rule && taken->units == 0 && !verdict->allowed && split->part.fallback_nodes == 0)
+		if (rule && rule->ahead == 0 && taken->units == 0 && !verdict->allowed &&
+		    split->part.fallback_nodes == 0)
 			note_denial(split->lease, claim, rule, verdict, whole->now);
 	}
 }
@@ -458,8 +357,12 @@ static void put_all_back(struct split *split)
 
 	for (uint32_t i = 0; i < whole->n; i++)
 		if (!is_in_part(split, i)) {
+			struct weir_verdict *const verdict = &whole->verdicts[i];
+
 			put_back(split->lease, &whole->claims[i], &split->taken[i]);
-			whole->verdicts[i].granted = 0;
+			verdict->granted = 0;
+			verdict->remaining = weir__min(verdict->limit,
+						       weir__add_saturating(verdict->remaining, split->taken[i].units));
 		}
 }
 
@@ -490,7 +393,8 @@ static void finish(struct split *split)
 
 	weir__lease_read_clock(split->lease);
 	if (is_decided && part->fallback_nodes == 0)
-		weir__lease_heard(split->lease, part->decided_at);
+		weir__lease_heard(split->lease, part->decided_at, split->sent_at);
+	weir__eventual_heard(split);
 	for (uint32_t j = 0; j < part->n && is_decided; j++)
 		is_allowed = is_allowed && part->verdicts[j].allowed;
 	for (uint32_t j = 0; j < part->n && is_decided; j++)
@@ -522,7 +426,7 @@ static void complete_part(struct weir__store_request *part)
 	const struct weir__store *const store = &split->lease->store;
 
 	finish(split);
-	recycle(split);
+	weir__lease_split_recycle(split);
 	weir__store_complete(store, whole);
 }
 
@@ -553,10 +457,11 @@ static bool submit_part(struct split *split)
 					      .charged_nodes = whole->charged_nodes,
 					      .charged_full_at = whole->charged_full_at,
 					      .caller = &part_caller };
+	weir__eventual_ask(split);
 	if (!submit_behind(split->lease, part))
 		return false;
 	finish(split);
-	recycle(split);
+	weir__lease_split_recycle(split);
 	return true;
 }
 
@@ -593,13 +498,32 @@ static bool deny_without_memory(const struct lease *lease, struct weir__store_re
 	return true;
 }
 
+/* A single claim that its mirror decided. */
+static bool complete_by_mirror(const struct lease *lease, struct weir__store_request *request)
+{
+	(void)complete_here(lease, request);
+	request->decided_at = request->now;
+	request->fallback_nodes = WEIR__STORE_IN_MIRROR;
+	return true;
+}
+
 static struct spending spending_of(const struct weir__store_request *request, uint32_t i, struct rule *rule)
 {
-	return (struct spending){ .claim = &request->claims[i],
+	const struct weir_claim *const claim = &request->claims[i];
+
+	return (struct spending){ .claim = claim,
 				  .rule = rule,
 				  .hash = hash_of(request, i),
 				  .now = request->now,
-				  .takes_rest = true };
+				  .takes_rest = request->operation == WEIR__STORE_UPTO ||
+						claim->cost <= WEIR__VIEW_WORD(claim->limit, format.plan.most) };
+}
+
+static bool lease_rule_is_mirror(struct lease *lease, const struct weir__store_request *request)
+{
+	const struct rule *const rule = weir__lease_rule(lease, request->claims[0].limit);
+
+	return rule && rule->ahead > 0;
 }
 
 static bool has_leased(struct lease *lease, const struct weir__store_request *request)
@@ -609,7 +533,7 @@ static bool has_leased(struct lease *lease, const struct weir__store_request *re
 	for (uint32_t i = 0; i < request->n; i++)
 		if (request->claims[i].limit != limit) {
 			limit = request->claims[i].limit;
-			if (rule_of(lease, limit))
+			if (weir__lease_rule(lease, limit))
 				return true;
 		}
 	return false;
@@ -620,13 +544,22 @@ static inline bool take_here(struct lease *lease, struct weir__store_request *re
 			     struct taken *ret_taken)
 {
 	const struct weir_claim *const claim = &request->claims[i];
-	struct rule *const rule = rule_of(lease, claim->limit);
+	struct rule *const rule = weir__lease_rule(lease, claim->limit);
 	struct spending spending;
 	enum found found;
 
 	*ret_taken = (struct taken){ .units = 0 };
 	if (rule == NULL)
 		return false;
+	if (rule->ahead > 0) {
+		found = weir__eventual_take(lease, request, i, rule, &request->verdicts[i]);
+		if (found == BEHIND)
+			return false;
+		lease->counts[found == HERE ? WEIR__AHEAD_ALLOWED : WEIR__AHEAD_DENIED]++;
+		if (request->operation != WEIR__STORE_DEPART)
+			weir__table_count(lease->options.table, claim->limit, found == HERE);
+		return true;
+	}
 	spending = spending_of(request, i, rule);
 	found = spend(lease, &spending);
 	if (WEIR__LIKELY(found == HERE)) {
@@ -659,7 +592,7 @@ static bool take_each(struct lease *lease, struct weir__store_request *request)
 		if (take_here(lease, request, i, &taken))
 			continue;
 		if (split == NULL)
-			split = new_split(lease, request->n);
+			split = weir__lease_split_new(lease, request->n);
 		if (split == NULL) {
 			put_back(lease, &request->claims[i], &taken);
 			return deny_without_memory(lease, request);
@@ -667,27 +600,49 @@ static bool take_each(struct lease *lease, struct weir__store_request *request)
 		split->whole = request;
 		add_to_part(split, request, i, &taken);
 	}
-	return split ? submit_part(split) : complete_here(lease, request);
+	if (split)
+		return submit_part(split);
+	return lease_rule_is_mirror(lease, request) ? complete_by_mirror(lease, request) :
+						      complete_here(lease, request);
 }
 
-/* Several claims, all or nothing: takes out held units first, then the store behind decides the rest. */
+/* The mirrors have decided the part. */
+static bool complete_part_here(struct split *split, bool is_allowed)
+{
+	struct lease *const lease = split->lease;
+	const struct weir__store_request *const whole = split->whole;
+	const uint32_t n = split->part.n;
+
+	split->part = (struct weir__store_request){ .n = n,
+						    .verdicts = split->verdicts,
+						    .outcome = WEIR__STORE_DECIDED,
+						    .decided_at = whole->now,
+						    .fallback_nodes = WEIR__STORE_IN_MIRROR };
+	split->n_asked = 0;
+	lease->counts[is_allowed ? WEIR__AHEAD_ALLOWED : WEIR__AHEAD_DENIED]++;
+	finish(split);
+	weir__lease_split_recycle(split);
+	return true;
+}
+
+/* Several claims, all or nothing: takes out held units first, then mirrors or the store behind decide the rest. */
 static bool take_together(struct lease *lease, struct weir__store_request *request)
 {
-	struct split *const split = new_split(lease, request->n);
+	struct split *const split = weir__lease_split_new(lease, request->n);
 
 	if (split == NULL)
 		return deny_without_memory(lease, request);
 	if (!weir__epoch_check_holds(request->epoch_check)) {
 		request->outcome = WEIR__STORE_STALE;
-		recycle(split);
+		weir__lease_split_recycle(split);
 		return true;
 	}
 	split->whole = request;
 	for (uint32_t i = 0; i < request->n; i++) {
-		struct rule *const rule = rule_of(lease, request->claims[i].limit);
+		struct rule *const rule = weir__lease_rule(lease, request->claims[i].limit);
 		struct spending spending = spending_of(request, i, rule);
 
-		if (rule && spend(lease, &spending) == HERE) {
+		if (rule && rule->ahead == 0 && spend(lease, &spending) == HERE) {
 			split->taken[i] = spending.taken;
 			request->verdicts[i] = covered(lease, &request->claims[i], spending.hash, request->now,
 						       spending.held, spending.end);
@@ -695,10 +650,13 @@ static bool take_together(struct lease *lease, struct weir__store_request *reque
 			add_to_part(split, request, i, &spending.taken);
 		}
 	}
-	if (split->part.n > 0)
-		return submit_part(split);
+	if (split->part.n > 0) {
+		const enum found found = weir__eventual_take_together(split);
+
+		return found == BEHIND ? submit_part(split) : complete_part_here(split, found == HERE);
+	}
 	count_all(split);
-	recycle(split);
+	weir__lease_split_recycle(split);
 	lease->counts[WEIR__LEASE_ALLOWED]++;
 	request->decision = weir__decision_of(request->verdicts, request->n);
 	return complete_here(lease, request);
@@ -719,37 +677,83 @@ static uint64_t held_of(struct lease *lease, const struct weir_claim *claim, con
 	return lot.is_denied || lot.size == 0 || *ret_end <= lease->at ? 0 : lot.units;
 }
 
-/* Adds the held units to the units that the store says are left. Decides a peek here if held units cover it. */
+/* Refunds units into the lot that is held for the key, as far as some of it were spent. A denial that is repeated here
+ * is forgotten: the rest is refunded in the store. Returns how many units were refunded. */
+static uint64_t refund_here(struct lease *lease, const struct weir_claim *claim, const struct rule *rule, uint64_t hash)
+{
+	struct weir__region_header *const header = lease->options.table->region.header;
+	struct weir__place place;
+	uint64_t put = 0;
+
+	atomic_fetch_add(&header->lease_refunds_begun, 1);
+	weir__held_find(lease->options.table, claim->limit, weir__held_hash(hash, rule->salt), &place);
+	if (place.slot && !weir__place_is_claim(&place)) {
+		if (weir__lot_unpack(weir__slot_own(place.seen)).is_denied)
+			(void)weir__atomic16_swap(place.slot, place.seen, (struct weir_state){ 0, 0 });
+		else if (!put_into_lot(lease, claim, rule, hash, claim->cost,
+				       weir__held_end(lease->options.table, place.seen), &put))
+			put = 0; /* it was replaced, or has ended */
+	}
+	atomic_fetch_add(&header->lease_refunds_done, 1);
+	return put;
+}
+
+/* Decides a peek here if held units cover it. */
+static bool peek_here(struct lease *lease, struct weir__store_request *request)
+{
+	const struct weir_claim *const claim = request->claims;
+	const uint64_t hash = hash_of(request, 0);
+	weir_ns end;
+	const uint64_t held = held_of(lease, claim, weir__lease_rule(lease, claim->limit), hash, &end);
+
+	if (held == 0 || held < claim->cost)
+		return false;
+	request->verdicts[0] = covered(lease, claim, hash, request->now, held, end);
+	request->verdicts[0].granted = 0;
+	return complete_here(lease, request);
+}
+
+/* Adds the held units to the units that the store says are left. Refunds here what was spent here: what a lot has is
+ * known to the server that spent of it, while the store counts all of it as used. */
 static bool look(struct lease *lease, struct weir__store_request *request)
 {
 	struct split *split;
 
-	if (request->n == 1 && request->operation == WEIR__STORE_PEEK) {
-		const uint64_t hash = hash_of(request, 0);
-		weir_ns end;
-		const uint64_t held = held_of(lease, request->claims, rule_of(lease, request->claims[0].limit), hash,
-					      &end);
-
-		if (held > 0 && held >= request->claims[0].cost) {
-			request->verdicts[0] = covered(lease, request->claims, hash, request->now, held, end);
-			request->verdicts[0].granted = 0;
-			return complete_here(lease, request);
-		}
+	if (request->n == 1 && request->operation == WEIR__STORE_PEEK && lease_rule_is_mirror(lease, request)) {
+		if (weir__eventual_peek(lease, request, 0, weir__lease_rule(lease, request->claims[0].limit),
+					request->verdicts))
+			return complete_by_mirror(lease, request);
+	} else if (request->n == 1 && request->operation == WEIR__STORE_PEEK && peek_here(lease, request)) {
+		return true;
 	}
-	split = new_split(lease, request->n);
+	split = weir__lease_split_new(lease, request->n);
 	if (split == NULL)
 		return submit_behind(lease, request);
 	split->whole = request;
 	for (uint32_t i = 0; i < request->n; i++) {
-		const struct rule *const rule = rule_of(lease, request->claims[i].limit);
+		const struct weir_claim *const claim = &request->claims[i];
+		const struct rule *const rule = weir__lease_rule(lease, claim->limit);
+		const uint64_t hash = hash_of(request, i);
 		struct taken taken = { .units = 0 };
+		const bool is_leased = rule && rule->ahead == 0;
+		uint64_t refunded = 0;
 
-		if (rule)
-			taken.units = (uint32_t)held_of(lease, &request->claims[i], rule, hash_of(request, i),
-							&taken.end);
+		if (is_leased && request->operation == WEIR__STORE_REFUND)
+			refunded = refund_here(lease, claim, rule, hash);
+		if (is_leased)
+			taken.units = (uint32_t)held_of(lease, claim, rule, hash, &taken.end);
+		if (refunded > 0 && refunded == claim->cost) {
+			request->verdicts[i] = covered(lease, claim, hash, request->now, taken.units, taken.end);
+			request->verdicts[i].granted = 0;
+			continue;
+		}
 		add_to_part(split, request, i, &taken);
+		split->claims[split->part.n - 1].cost -= refunded;
 	}
-	return submit_part(split);
+	if (split->part.n > 0)
+		return submit_part(split);
+	weir__lease_split_recycle(split);
+	return complete_here(lease, request);
 }
 
 /* Forgets what is held for the keys: the store forgets that it lent it. */
@@ -759,11 +763,15 @@ static void forget(struct lease *lease, const struct weir__store_request *reques
 
 	for (uint32_t i = 0; i < request->n; i++) {
 		const struct weir_claim *const claim = &request->claims[i];
-		const struct rule *const rule = rule_of(lease, claim->limit);
+		const struct rule *const rule = weir__lease_rule(lease, claim->limit);
 		struct weir__place place;
 
 		if (rule == NULL)
 			continue;
+		if (rule->ahead > 0) {
+			weir__eventual_forget(lease, claim);
+			continue;
+		}
 		do
 			weir__held_find(table, claim->limit, weir__held_hash(hash_of(request, i), rule->salt), &place);
 		while (place.slot && !weir__atomic16_swap(place.slot, place.seen, (struct weir_state){ 0, 0 }));
@@ -779,26 +787,25 @@ static void forget(struct lease *lease, const struct weir__store_request *reques
 static bool undo_here(struct lease *lease, const struct weir__store_request *request)
 {
 	const struct weir_claim *const claim = request->claims;
-	struct rule *const rule = rule_of(lease, claim->limit);
+	struct rule *const rule = weir__lease_rule(lease, claim->limit);
 	const uint64_t hash = hash_of(request, 0);
 	const uint64_t units = weir__min(claim->cost, request->charged_cost);
 	weir_ns end = 0;
 	struct weir__place place;
-	uint64_t held;
+	uint64_t held, put;
 
-	if (rule == NULL || units > WEIR__LOT_UNITS_MOST)
+	if (rule == NULL || rule->ahead > 0)
 		return false;
 	weir__held_find(lease->options.table, claim->limit, weir__held_hash(hash, rule->salt), &place);
 	if (place.slot == NULL)
 		return false;
 	end = weir__held_end(lease->options.table, place.seen);
 	if (request->charged_at < weir__lot_arrived(&rule->terms, end) ||
-	    !put_into_lot(lease, claim, rule, hash, units, end))
+	    !put_into_lot(lease, claim, rule, hash, units, end, &put))
 		return false;
 	held = held_of(lease, claim, rule, hash, &end);
 	request->verdicts[0] = covered(lease, claim, hash, request->now, held, end);
-	request->verdicts[0].granted = units;
-	lease->counts[WEIR__LEASE_SPENT] -= units;
+	request->verdicts[0].granted = put;
 	return true;
 }
 
@@ -812,6 +819,33 @@ static bool undo(struct lease *lease, struct weir__store_request *request)
 	return submit_behind(lease, request);
 }
 
+/* The same for a charge that mirrors allowed. It was made by the table's clock. */
+static bool undo_in_mirror(struct lease *lease, struct weir__store_request *request)
+{
+	const bool is_mirror = lease->has_any && lease_rule_is_mirror(lease, request);
+
+	if (request->n == 1 && is_mirror &&
+	    weir__eventual_undo(lease, request, weir__lease_rule(lease, request->claims[0].limit)))
+		return complete_by_mirror(lease, request);
+	weir__lease_read_clock(lease);
+	request->charged_nodes = 0;
+	request->charged_at = lease->heard_offset ?
+				      request->charged_at + (lease->at + lease->heard_offset - request->now) :
+				      0;
+	return is_mirror ? look(lease, request) : submit_behind(lease, request);
+}
+
+static bool has_mirror(struct lease *lease, const struct weir__store_request *request)
+{
+	for (uint32_t i = 0; i < request->n; i++) {
+		const struct rule *const rule = weir__lease_rule(lease, request->claims[i].limit);
+
+		if (rule && rule->ahead > 0)
+			return true;
+	}
+	return false;
+}
+
 static bool submit(struct weir__store *store, struct weir__store_request *request)
 {
 	struct lease *const lease = (struct lease *)(void *)store;
@@ -820,6 +854,9 @@ static bool submit(struct weir__store *store, struct weir__store_request *reques
 	if (WEIR__UNLIKELY(weir__store_gives_back(request->operation) &&
 			   request->charged_nodes == WEIR__STORE_IN_LEASE))
 		return undo(lease, request);
+	if (WEIR__UNLIKELY(weir__store_gives_back(request->operation) &&
+			   request->charged_nodes == WEIR__STORE_IN_MIRROR))
+		return undo_in_mirror(lease, request);
 	if (!has_any || !has_leased(lease, request))
 		return submit_behind(lease, request);
 	if (WEIR__LIKELY(weir__store_charges(request->operation)))
@@ -829,7 +866,7 @@ static bool submit(struct weir__store *store, struct weir__store_request *reques
 		return look(lease, request);
 	if (request->operation == WEIR__STORE_RESET)
 		forget(lease, request);
-	return submit_behind(lease, request);
+	return has_mirror(lease, request) ? look(lease, request) : submit_behind(lease, request);
 }
 
 /* --- the store --------------------------------------------------------------------------------------------------- */
@@ -854,9 +891,9 @@ static weir_ns due(struct weir__store *store, weir_ns now)
 	return weir__lease_due((struct lease *)(void *)store, now);
 }
 
-static bool leave(struct weir__store *store)
+static bool leave(struct weir__store *store, bool goes_on)
 {
-	return weir__lease_leave((struct lease *)(void *)store);
+	return weir__lease_leave((struct lease *)(void *)store, goes_on);
 }
 
 static void status(struct weir__store *store, struct weir__store_status *ret_status)
@@ -876,7 +913,7 @@ static void free_store(struct weir__store *store)
 		struct split *const split = lease->spare;
 
 		lease->spare = split->next_spare;
-		free_split(split);
+		weir__lease_split_free(split);
 	}
 	lease->options.store->free(lease->options.store);
 	weir__lease_fini(lease);
@@ -892,6 +929,8 @@ struct weir__store *weir__lease_store_new(const struct weir__lease_options *opti
 		return NULL;
 	lease->options = *options;
 	lease->nodes = 1;
+	lease->owner = 1 + (uint32_t)(atomic_load(&options->table->region.header->lease_processes) % WEIR__OWNERS);
+	weir__lease_init_watches(lease);
 	lease->store = (struct weir__store){ .converts_on_look = options->store->converts_on_look,
 					     .submit = submit,
 					     .flush = flush,

@@ -465,9 +465,9 @@ static weir_ns due(struct weir__store *store, weir_ns now)
 	return weir__store_due(((struct routed *)(void *)store)->options.store, now);
 }
 
-static bool leave(struct weir__store *store)
+static bool leave(struct weir__store *store, bool goes_on)
 {
-	return weir__store_leave(((struct routed *)(void *)store)->options.store);
+	return weir__store_leave(((struct routed *)(void *)store)->options.store, goes_on);
 }
 
 static void status(struct weir__store *store_, struct weir__store_status *ret_status)

@@ -32,7 +32,8 @@ enum weir__store_operation {
 	WEIR__STORE_RETURN, /* gives back up to the claim's cost of the units lent until lease_ends; verdict.granted:
 			     * units given back; 0 once the lease has ended */
 	WEIR__STORE_PUSH, /* charges the claim's cost as of charged_at, even if less is left; then as a peek at cost 0.
-			     * verdict.granted: units charged; 0 if the window they belong to is over */
+			     * verdict.granted: units charged; 0 if the window they belong to is over. `pushes` may say
+			     * when each was allowed, and what else counts as used in the same call */
 };
 
 enum weir__store_outcome {
@@ -48,11 +49,22 @@ enum weir__store_outcome {
 /* A value of fallback_nodes: the charge was spent from units that the store had lent to this server. */
 #define WEIR__STORE_IN_LEASE (UINT32_MAX - 1)
 
+/* A value of fallback_nodes: this server's mirror of the key decided, and the charge is pushed to the store later. */
+#define WEIR__STORE_IN_MIRROR (UINT32_MAX - 2)
+
 /* The longest duration of a lease. */
 #define WEIR__STORE_LEASE_MAX (UINT64_C(10) * 1000 * 1000 * 1000)
 
 struct weir__store;
 struct weir__store_caller;
+
+/* A charge that is pushed to the store. */
+struct weir__store_push {
+	weir_ns at; /* when the last of its units was allowed, by the store's clock */
+	/* Units that count as used when the same call decides later requests for the key: this server may have allowed
+	 * them, and the store may not have charged them. They are not charged. */
+	uint64_t reserved;
+};
 
 /* Claims to decide, and the result. The caller owns the arrays. */
 struct weir__store_request {
@@ -78,6 +90,12 @@ struct weir__store_request {
 	 * end, by the store's clock, in microseconds, on the grid of weir__store_lease_grid_us. GRANT sets them: at least
 	 * 1.001 * lease_duration after decided_at, or earlier at the end of a fixed window. 0: nothing was lent. */
 	uint64_t *lease_ends;
+	const struct weir__store_push
+		*pushes; /* for PUSH, one for each claim. NULL: charged_at, and nothing reserved */
+
+	/* A PUSH that the store makes in the same call, before it decides this request. It completes before this request, by
+	 * its own caller, and moves with this one. NULL: none. */
+	struct weir__store_request *before;
 
 	/* Only stores that complete now use these. */
 	const uint64_t *hashes;                      /* of the keys; NULL: unknown */
@@ -89,6 +107,7 @@ struct weir__store_request {
 	uint32_t fallback_nodes;       /* 0: the store decided; n: its fallback did, as one of n servers; or IN_TABLE */
 	bool is_uncertain;             /* the fallback decided, and the store may have done the same */
 	bool is_behind;                /* the store decided before all charges deferred to it were made */
+	bool is_whole;                 /* the verdicts have all that this server knows of: see fallback_store.c */
 	bool is_closed;                /* denied because the limit's fallback is `closed` and the store failed */
 	bool is_stored;                /* INSPECT: the store has a state for the key */
 	weir_ns full_at;               /* INSPECT: when the key is full again; 0: no state */
@@ -126,11 +145,19 @@ enum weir__lease_count {
 	WEIR__LEASE_RETURNED, /* that the store took back */
 	WEIR__LEASE_EXPIRED,  /* held until the lease ended */
 	WEIR__LEASE_DROPPED,  /* draws and returns that were not made because too many were under way; not units */
+
+	/* The same for servers that allow by their mirror, and push. */
+	WEIR__AHEAD_ALLOWED,   /* requests that mirrors allowed */
+	WEIR__AHEAD_DENIED,    /* requests that mirrors denied */
+	WEIR__AHEAD_COUNTED,   /* units to be pushed */
+	WEIR__AHEAD_CONFIRMED, /* of these, the store has replied to */
+	WEIR__AHEAD_PUSHES,    /* pushes of a key, also of 0 units; not units */
 	WEIR__LEASE_COUNTS,
 };
 
 struct weir__store_status {
 	enum weir__store_health health;
+	bool was_up;                             /* it has been up at least once */
 	uint32_t nodes;                          /* servers that share the state, including this one */
 	bool is_joining;                         /* the other servers may not count this one yet */
 	uint64_t calls, requests;                /* sent; a call carries several requests */
@@ -177,9 +204,10 @@ struct weir__store {
 	 * due. */
 	weir_ns (*due)(struct weir__store *store, weir_ns now);
 
-	/* Begins to give back what other servers can use. Returns true if that is done. Otherwise call it again after
-	 * collect. No requests may follow. NULL: there is nothing to give back. */
-	bool (*leave)(struct weir__store *store);
+	/* Begins to push what was allowed ahead and, unless another process goes on with the table, to give back what other
+	 * servers can use. Returns true if that is done. Otherwise call it again after collect. No requests may follow. NULL:
+	 * there is nothing to do. */
+	bool (*leave)(struct weir__store *store, bool goes_on);
 
 	/* Called by the store behind this one with a finished request. Completes the request. */
 	void (*completed)(struct weir__store *store, struct weir__store_request *request);
@@ -228,18 +256,27 @@ static inline uint64_t weir__store_held(const struct weir__store_status *status)
 	return lent > gone ? lent - gone : 0;
 }
 
+/* Units that were allowed and that this process pushes, because the store has not confirmed them. As above, the sum may be off for a moment. */
+static inline uint64_t weir__store_waiting(const struct weir__store_status *status)
+{
+	const uint64_t counted = status->lease[WEIR__AHEAD_COUNTED];
+
+	return counted - weir__min(counted, status->lease[WEIR__AHEAD_CONFIRMED]);
+}
+
 /* How many calls the store got for 1,000 decisions of this process, rounded up. */
 static inline uint64_t weir__store_calls_per_1000(const struct weir__store_status *status)
 {
 	const uint64_t decisions = status->decided + status->lease[WEIR__LEASE_ALLOWED] +
-				   status->lease[WEIR__LEASE_DENIED];
+				   status->lease[WEIR__LEASE_DENIED] + status->lease[WEIR__AHEAD_ALLOWED] +
+				   status->lease[WEIR__AHEAD_DENIED];
 
 	return decisions == 0 ? 0 : weir__saturate(weir__div_up(weir__mul(status->calls, 1000), decisions));
 }
 
-static inline bool weir__store_leave(struct weir__store *store)
+static inline bool weir__store_leave(struct weir__store *store, bool goes_on)
 {
-	return store->leave == NULL || store->leave(store);
+	return store->leave == NULL || store->leave(store, goes_on);
 }
 
 /* Called by the store that decided the request, or failed to: passes it to the store in front, or to its caller. */
@@ -279,7 +316,7 @@ static inline uint64_t weir__store_lease_grid_us(weir_ns duration)
 /* The number of servers, if the fallback decided. 0: the store did, or a table that keeps the state of the limit. */
 static inline uint32_t weir__store_fallback_nodes(const struct weir__store_request *request)
 {
-	return request->fallback_nodes >= WEIR__STORE_IN_LEASE ? 0 : request->fallback_nodes;
+	return request->fallback_nodes >= WEIR__STORE_IN_MIRROR ? 0 : request->fallback_nodes;
 }
 
 /* --- a table as a store: table_store.c --------------------------------------------------------------------------- */

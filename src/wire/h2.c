@@ -13,7 +13,8 @@ enum {
 	WINDOW = WEIR__HTTP_BODY_MAX +
 		 1, /* of a stream: one byte more than a body may have shows that it is too long */
 	CONNECTION_WINDOW = 1024 * 1024,
-	FIELD_HEAD = 4, /* lengths of name and value, before them */
+	DECODED_MAX = 2 * WEIR__HTTP_HEAD_MAX, /* bytes of the fields of a block */
+	FIELD_HEAD = 4,                        /* lengths of name and value, before them */
 };
 
 struct weir__h2 {
@@ -28,6 +29,7 @@ struct weir__h2 {
 	const uint8_t *left; /* written by nghttp2, and not copied yet */
 	size_t n_left;
 	uint64_t sent;
+	size_t unsent; /* bytes of bodies */
 	weir_ns now;
 	size_t decoded; /* bytes of fields in the current header block */
 	bool had_request, is_over, has_left;
@@ -88,6 +90,7 @@ static void drop_request(struct weir__h2_stream *stream)
 
 static void drop_out(struct weir__h2_stream *stream)
 {
+	stream->session->unsent -= stream->out_length - stream->out_sent;
 	if (stream->out && stream->out != stream->own)
 		give_bytes(stream->out, stream->session);
 	stream->out = NULL;
@@ -233,22 +236,22 @@ static bool is_name(const uint8_t *name, size_t n, const char *word)
 	return strlen(word) == n && memcmp(name, word, n) == 0;
 }
 
-/* A field is kept as two lengths of two bytes, the name and the value. */
-static void add_field(struct weir__h2_stream *stream, const void *name, size_t n, const void *value, size_t length)
+/* A field is kept as two lengths of two bytes, the name and the value. Returns false if it is not kept. */
+static bool add_field(struct weir__h2_stream *stream, const void *name, size_t n, const void *value, size_t length)
 {
 	const uint16_t lengths[2] = { (uint16_t)n, (uint16_t)length };
 	char *to;
 
 	if (stream->n_fields == WEIR__HTTP_HEADERS_MAX) {
 		fail(stream, WEIR__HTTP_ERROR_HEADERS);
-		return;
+		return false;
 	}
 	if (stream->length + FIELD_HEAD + n + length > WEIR__HTTP_HEAD_MAX) {
 		fail(stream, WEIR__HTTP_ERROR_HEAD_SIZE);
-		return;
+		return false;
 	}
 	if (!make_room(stream, FIELD_HEAD + n + length))
-		return;
+		return false;
 	to = stream->bytes + stream->length;
 	memcpy(to, lengths, FIELD_HEAD);
 	memcpy(to + FIELD_HEAD, name, n);
@@ -256,6 +259,7 @@ static void add_field(struct weir__h2_stream *stream, const void *name, size_t n
 		memcpy(to + FIELD_HEAD + n, value, length);
 	stream->n_fields++;
 	stream->length += (uint32_t)(FIELD_HEAD + n + length);
+	return true;
 }
 
 static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *session)
@@ -281,44 +285,56 @@ static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const
 	(void)flags;
 	/* A few bytes may refer to a long field many times, and nghttp2 checks it each time. */
 	session->decoded += n + length;
-	if (session->decoded > WEIR__H2_BLOCK_MAX) {
+	if (session->decoded > DECODED_MAX) {
 		(void)weir__h2_floods_fail_block(&session->floods);
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	}
 	if (stream == NULL || stream->head_length > 0 || stream->fault != 0 || stream->is_refused)
 		return 0; /* a trailer, or a request that has failed */
 	if (n == 0 || name[0] != ':') {
-		add_field(stream, name, n, value, length);
+		(void)add_field(stream, name, n, value, length);
 	} else if (is_name(name, n, ":method")) {
 		stream->method = method_of(value, length);
 	} else if (is_name(name, n, ":authority")) {
-		add_field(stream, "host", 4, value, length);
-	} else if (is_name(name, n, ":path")) {
-		stream->path_at = stream->length + FIELD_HEAD + (uint32_t)n;
+		(void)add_field(stream, "host", 4, value, length);
+	} else if (is_name(name, n, ":path") && add_field(stream, name, n, value, length)) {
+		stream->path_at = stream->length - (uint32_t)length;
 		stream->path_length = (uint32_t)length;
-		add_field(stream, name, n, value, length);
 	}
 	return 0;
 }
 
 static void end_head(struct weir__h2_stream *stream)
 {
-	const char *const path = stream->bytes ? stream->bytes + stream->path_at : NULL;
-
 	stream->head_length = stream->length;
 	if (stream->fault != 0 || stream->is_refused)
 		return;
 	if (stream->method == HTTP_CONNECT)
 		fail(stream, WEIR__HTTP_ERROR_METHOD);
-	else if (stream->path_length == 0 || memchr(path, '#', stream->path_length))
+	else if (stream->path_length == 0 || memchr(stream->bytes + stream->path_at, '#', stream->path_length))
 		fail(stream, WEIR__HTTP_ERROR_TARGET);
 }
 
-static int on_frame_recv(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *session)
+/* A client that streams may wait for a response before it ends its request. */
+static bool is_enough(struct weir__h2_stream *stream, const nghttp2_frame *frame)
 {
+	const struct weir__h2_options *const options = &stream->session->options;
+
+	if (frame->hd.type != NGHTTP2_DATA || stream->is_seen_early || stream->is_responding ||
+	    options->is_enough == NULL)
+		return false;
+	stream->is_seen_early = true;
+	return options->is_enough(options->context, stream);
+}
+
+static int on_frame_recv(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *session_)
+{
+	struct weir__h2 *const session = session_;
 	struct weir__h2_stream *stream;
 
-	(void)session;
+	if (frame->hd.type == NGHTTP2_HEADERS && session->decoded > WEIR__HTTP_HEAD_MAX &&
+	    !weir__h2_floods_count(&session->floods, WEIR__H2_FLOOD_LONG_HEADS))
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
 		return 0;
 	stream = stream_of(nghttp2, frame->hd.stream_id);
@@ -328,8 +344,23 @@ static int on_frame_recv(nghttp2_session *nghttp2, const nghttp2_frame *frame, v
 		end_head(stream);
 	if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
 		stream->is_whole = true;
-	if ((stream->is_whole || stream->fault != 0) && !stream->is_refused)
+	if ((stream->is_whole || stream->fault != 0 || is_enough(stream, frame)) && !stream->is_refused)
 		queue(stream);
+	return 0;
+}
+
+/* nghttp2 resets the stream after a frame that is an error. Its request must not be run: a client could make the server
+ * work for nothing. */
+static int on_invalid_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, int error, void *session)
+{
+	struct weir__h2_stream *const stream = stream_of(nghttp2, frame->hd.stream_id);
+
+	(void)error;
+	(void)session;
+	if (stream == NULL)
+		return 0;
+	stream->is_refused = true;
+	leave_queue(stream);
 	return 0;
 }
 
@@ -461,6 +492,8 @@ static ssize_t read_body(nghttp2_session *nghttp2, int32_t number, uint8_t *to, 
 		memcpy(to, stream->out + stream->out_sent, n);
 	stream->out_sent += n;
 	session->sent += n;
+	session->unsent -= n;
+	weir__h2_floods_sent(&session->floods, n);
 	if (stream->out_sent == stream->out_length) {
 		drop_out(stream);
 		if (!stream->is_ended && n == 0)
@@ -539,8 +572,10 @@ bool weir__h2_append(struct weir__h2_stream *stream, const void *bytes, size_t n
 		stream->out = out;
 		stream->out_size = needed;
 	}
+	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): without `out`, out_size is 0, and `needed` is more */
 	memcpy(stream->out + stream->out_length, bytes, n);
 	stream->out_length += n;
+	session->unsent += n;
 	(void)nghttp2_session_resume_data(session->nghttp2, stream->number);
 	return true;
 }
@@ -597,6 +632,7 @@ static nghttp2_session *make(struct weir__h2 *session)
 	nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
 	nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
 	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
+	nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
 	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
 	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
 	nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
@@ -642,6 +678,7 @@ void weir__h2_free(struct weir__h2 *session)
 	if (session == NULL)
 		return;
 	while (session->streams.next != &session->streams)
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): free_stream takes the stream off the list */
 		free_stream(session->streams.next);
 	nghttp2_session_del(session->nghttp2);
 	free(session);
@@ -669,6 +706,7 @@ size_t weir__h2_write(struct weir__h2 *session, char *out, size_t room)
 		ssize_t written;
 
 		if (taken > 0) {
+			/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): without `left`, n_left is 0 */
 			memcpy(out + n, session->left, taken);
 			n += taken;
 			session->left += taken;
@@ -711,6 +749,11 @@ void weir__h2_go_away(struct weir__h2 *session, uint32_t code)
 				    is_pings ? (const uint8_t *)pings : NULL, is_pings ? sizeof(pings) - 1 : 0);
 }
 
+void weir__h2_ping(struct weir__h2 *session)
+{
+	(void)nghttp2_submit_ping(session->nghttp2, NGHTTP2_FLAG_NONE, NULL);
+}
+
 bool weir__h2_is_over(const struct weir__h2 *session)
 {
 	return session->n_left == 0 && !nghttp2_session_want_write(session->nghttp2) &&
@@ -741,6 +784,11 @@ void weir__h2_look(const struct weir__h2 *session, struct weir__h2_progress *ret
 enum weir__h2_flood weir__h2_flood(const struct weir__h2 *session)
 {
 	return session->floods.flood;
+}
+
+bool weir__h2_is_full(const struct weir__h2 *session)
+{
+	return session->unsent >= WEIR__H2_UNSENT_MAX;
 }
 
 size_t weir__h2_bytes(const struct weir__h2 *session)

@@ -13,6 +13,7 @@
 enum {
 	WEIR__H2_STREAMS_MAX = 128,            /* at a time */
 	WEIR__H2_BODIES_MAX = 4 * 1024 * 1024, /* bytes of all requests of a session that have no response yet */
+	WEIR__H2_UNSENT_MAX = 1024 * 1024,     /* bytes of all responses: see weir__h2_is_full */
 	WEIR__H2_FIELDS_MAX = 40,              /* of a response */
 	WEIR__H2_WORDS_MAX = 512,              /* bytes of a grpc-message, encoded */
 };
@@ -27,7 +28,7 @@ struct weir__h2_stream {
 	int32_t number;
 	weir_ns begun_at; /* when its headers came */
 	uint8_t method;   /* llhttp_method_t */
-	bool is_queued, is_whole, is_responding, is_ended, has_trailers, is_refused;
+	bool is_queued, is_whole, is_responding, is_ended, has_trailers, is_refused, is_seen_early;
 	uint16_t fault; /* HTTP status of an error in the request; 0: none */
 	uint16_t n_fields;
 	uint32_t path_at, path_length;
@@ -44,6 +45,9 @@ struct weir__h2_options {
 	size_t stream_size; /* of the caller's struct */
 	/* Called before a stream is freed. */
 	void (*closed)(void *context, struct weir__h2_stream *stream);
+	/* Called once for a request whose body has begun and has not ended: whether it can be responded to without the
+	 * rest. NULL: it cannot. */
+	bool (*is_enough)(void *context, struct weir__h2_stream *stream);
 	void *context;
 };
 
@@ -94,6 +98,9 @@ void weir__h2_warn(struct weir__h2 *session);
  * served any more. */
 void weir__h2_go_away(struct weir__h2 *session, uint32_t code);
 
+/* Sends a PING, which the client acknowledges by itself. */
+void weir__h2_ping(struct weir__h2 *session);
+
 /* Whether nothing more will be read or written. */
 bool weir__h2_is_over(const struct weir__h2 *session);
 
@@ -112,6 +119,9 @@ void weir__h2_look(const struct weir__h2 *session, struct weir__h2_progress *ret
 
 /* The budget that the client has exceeded. */
 enum weir__h2_flood weir__h2_flood(const struct weir__h2 *session);
+
+/* Whether the client reads so slowly that no more requests should be run. */
+bool weir__h2_is_full(const struct weir__h2 *session);
 
 /* Bytes of memory that the session and its streams take. */
 size_t weir__h2_bytes(const struct weir__h2 *session);

@@ -15,7 +15,9 @@ static const struct {
 };
 
 enum { DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION };
-enum { IS_ACK = 1, IS_END_OF_STREAM = 1 };
+enum { IS_ACK = 1, IS_PADDED = 8 };
+enum { SMALL = 64 };     /* bytes: a frame with fewer costs more by its head than by what it carries */
+enum { LONG_OLD = 256 }; /* bytes of HEADERS that begin no stream */
 
 const char *weir__h2_flood_word(enum weir__h2_flood flood)
 {
@@ -56,6 +58,11 @@ void weir__h2_floods_responded(struct weir__h2_floods *floods)
 		add(floods, i, budgets[i].response * unit);
 }
 
+void weir__h2_floods_sent(struct weir__h2_floods *floods, size_t n)
+{
+	add(floods, WEIR__H2_FLOOD_OTHERS, n * (unit / WEIR__H2_SENT_PER_FRAME));
+}
+
 static bool fail(struct weir__h2_floods *floods, enum weir__h2_flood flood)
 {
 	if (floods->flood == WEIR__H2_FLOOD_NONE)
@@ -86,6 +93,25 @@ static bool add_to_block(struct weir__h2_floods *floods, uint32_t length)
 	       fail(floods, WEIR__H2_FLOOD_BLOCK);
 }
 
+/* Whether HEADERS begin a stream. Otherwise they are trailers, or nghttp2 decodes them and ignores them, because the stream
+ * has ended. */
+static bool is_new(struct weir__h2_floods *floods)
+{
+	const unsigned char *const at = floods->head + 5;
+	const uint32_t stream = (uint32_t)(at[0] & 0x7f) << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+	const bool is = stream > floods->newest;
+
+	if (is)
+		floods->newest = stream;
+	return is;
+}
+
+static bool count_old(struct weir__h2_floods *floods, uint32_t length)
+{
+	return !floods->is_old ||
+	       weir__h2_floods_count(floods, length < LONG_OLD ? WEIR__H2_FLOOD_OTHERS : WEIR__H2_FLOOD_LONG_HEADS);
+}
+
 static bool begin_frame(struct weir__h2_floods *floods)
 {
 	const unsigned char *const head = floods->head;
@@ -95,19 +121,21 @@ static bool begin_frame(struct weir__h2_floods *floods)
 	floods->to_skip = length;
 	switch (type) {
 	case DATA:
-		return length > 0 || (flags & IS_END_OF_STREAM) || weir__h2_floods_count(floods, WEIR__H2_FLOOD_OTHERS);
+		return (length >= SMALL && !(flags & IS_PADDED)) ||
+		       weir__h2_floods_count(floods, WEIR__H2_FLOOD_OTHERS);
 	case HEADERS:
 		floods->block = floods->pieces = 0;
-		return add_to_block(floods, length);
+		floods->is_old = !is_new(floods);
+		return add_to_block(floods, length) && count_old(floods, length);
 	case CONTINUATION:
 		floods->pieces++;
-		return add_to_block(floods, length);
+		return add_to_block(floods, length) && count_old(floods, length);
 	case RST_STREAM:
 		return weir__h2_floods_count(floods, WEIR__H2_FLOOD_RESETS);
 	case SETTINGS:
 		return weir__h2_floods_count(floods, WEIR__H2_FLOOD_SETTINGS);
-	case PING:
-		return (flags & IS_ACK) || weir__h2_floods_count(floods, WEIR__H2_FLOOD_PINGS);
+	case PING: /* an ACK needs no response */
+		return weir__h2_floods_count(floods, flags & IS_ACK ? WEIR__H2_FLOOD_OTHERS : WEIR__H2_FLOOD_PINGS);
 	default:
 		return weir__h2_floods_count(floods, WEIR__H2_FLOOD_OTHERS);
 	}

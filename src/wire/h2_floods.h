@@ -15,11 +15,15 @@
 /* name, burst, refill per second, refill per response, words for the log.
  * RESETS: streams that the client resets, or makes the server reset by an error on the stream.
  * PINGS: as in gRPC, a client may ping as often as it gets responses, else once a second.
- * OTHERS: frames without effect on a request: PRIORITY, WINDOW_UPDATE, empty DATA, unknown types. */
+ * LONG_HEADS: requests whose fields, decoded, are longer than a head may be: 30 bytes can be 32 KB, decoded. And long
+ * HEADERS that begin no stream.
+ * OTHERS: frames with little or no effect on a request: PRIORITY, WINDOW_UPDATE, DATA that is short or padded, HEADERS that
+ * begin no stream, ACKs of PING, unknown types. */
 #define WEIR__H2_FLOODS(X)                                                                                             \
 	X(RESETS, 1000, 33, 1, "resets")                                                                               \
 	X(PINGS, 100, 1, 2, "pings")                                                                                   \
 	X(SETTINGS, 32, 1, 0, "settings")                                                                              \
+	X(LONG_HEADS, 5, 5, 0, "long_heads")                                                                           \
 	X(OTHERS, 2000, 100, 8, "other_frames")
 
 enum weir__h2_flood {
@@ -36,6 +40,7 @@ enum {
 	WEIR__H2_PREFACE = 24,
 	WEIR__H2_BLOCK_MAX = 64 * 1024, /* bytes of a header block, compressed */
 	WEIR__H2_BLOCK_PIECES = 8,      /* its CONTINUATION frames: more than bytes / 16384 need not be */
+	WEIR__H2_SENT_PER_FRAME = 1024, /* bytes of bodies that refill OTHERS by one frame */
 };
 
 /* The preface, by which a connection of HTTP/2 begins. */
@@ -46,6 +51,8 @@ struct weir__h2_floods {
 	weir_ns since;
 	uint32_t to_skip; /* bytes of the preface or of the current frame that have not come */
 	uint32_t block, pieces;
+	uint32_t newest; /* the stream that began last */
+	bool is_old;     /* the current header block begins no stream */
 	uint8_t head_length;
 	unsigned char head[WEIR__H2_FRAME_HEAD];
 	enum weir__h2_flood flood; /* the first budget that was exceeded */
@@ -64,6 +71,10 @@ bool weir__h2_floods_fail_block(struct weir__h2_floods *floods);
 
 /* Call it for each response that is complete. */
 void weir__h2_floods_responded(struct weir__h2_floods *floods);
+
+/* Call it with the bytes of bodies that are sent: the client opens its windows again, by a WINDOW_UPDATE for the stream and
+ * one for the connection. Go's client sends both for each 4 KiB. */
+void weir__h2_floods_sent(struct weir__h2_floods *floods, size_t n);
 
 /* The name of a budget, for log lines and metrics. */
 const char *weir__h2_flood_word(enum weir__h2_flood flood);

@@ -62,6 +62,10 @@ static inline bool weir__protobuf_next(struct weir__protobuf *message, struct we
 
 	if (message->is_bad || message->at == message->end || !weir__protobuf_varint(message, &key))
 		return false;
+	if (key >> 3 == 0 || key > UINT32_MAX) {
+		message->is_bad = true;
+		return false;
+	}
 	ret_field->number = (uint32_t)(key >> 3);
 	ret_field->type = (enum weir__protobuf_type)(key & 7);
 	ret_field->value = 0;
@@ -69,7 +73,7 @@ static inline bool weir__protobuf_next(struct weir__protobuf *message, struct we
 	ret_field->length = 0;
 	switch (key & 7) {
 	case WEIR__PROTOBUF_NUMBER:
-		return (key >> 3) > 0 && weir__protobuf_varint(message, &ret_field->value);
+		return weir__protobuf_varint(message, &ret_field->value);
 	case WEIR__PROTOBUF_EIGHT:
 		length = 8;
 		break;
@@ -84,7 +88,7 @@ static inline bool weir__protobuf_next(struct weir__protobuf *message, struct we
 		message->is_bad = true;
 		return false;
 	}
-	if (length > (uint64_t)(message->end - message->at) || key >> 3 == 0) {
+	if (length > (uint64_t)(message->end - message->at)) {
 		message->is_bad = true;
 		return false;
 	}

@@ -1,6 +1,10 @@
 /* rls.c: RateLimitRequest and RateLimitResponse. */
 #include "wire/rls.h"
 
+#include <stdlib.h>
+
+#include "core/utf8.h"
+
 /* --- the request ------------------------------------------------------------------------------------------------- */
 
 static const char malformed[] = "the message is not a RateLimitRequest of envoy.service.ratelimit.v3";
@@ -105,6 +109,7 @@ const char *weir__rls_read(const void *bytes, size_t n, struct weir__rls_request
 			hits = (uint32_t)field.value;
 		}
 	}
+	ret_request->sent_hits = hits;
 	ret_request->hits = hits == 0 ? 1 : hits; /* in protobuf, 0 and missing are the same */
 	return message.is_bad ? malformed : why;
 }
@@ -153,8 +158,33 @@ void weir__rls_write_header(struct weir__protobuf_out *out, const char *name, co
 	weir__protobuf_end(out, begin);
 }
 
-/* A google.protobuf.Struct is a map from names to Values. In a Value, 3 is a string, 2 a number as a double, 5 a
- * Struct and 6 a list of Values. weir__protobuf_end closes both of what these return, the inner one first. */
+/* A string must be UTF-8, or readers reject the whole response. What a client sent may be any bytes. */
+static void put_string(struct weir__protobuf_out *out, const char *bytes, size_t n)
+{
+	for (size_t at = 0; at < n;) {
+		const struct weir__utf8 next = weir__utf8_first((const unsigned char *)bytes + at, n - at);
+
+		if (next.is_character)
+			weir__protobuf_put(out, bytes + at, next.length);
+		else
+			weir__protobuf_put(out, "\xef\xbf\xbd", 3); /* U+FFFD */
+		at += next.length;
+	}
+}
+
+static void add_string(struct weir__protobuf_out *out, uint32_t number, const char *bytes, size_t n)
+{
+	const size_t begin = weir__protobuf_begin(out, number);
+
+	put_string(out, bytes, n);
+	weir__protobuf_end(out, begin);
+}
+
+/* A google.protobuf.Struct is a map from names to Values. In a Value, 1 is null, 2 a number as a double, 3 a string,
+ * 4 a bool, 5 a Struct and 6 a list of Values. Which of them it is must be written even if it is 0.
+ * weir__protobuf_end closes both of what these return, the inner one first. */
+enum { OF_NULL = 1, OF_NUMBER, OF_STRING, OF_BOOL, OF_STRUCT, OF_LIST };
+
 struct member {
 	size_t entry, value;
 };
@@ -179,32 +209,37 @@ static void add_text_member(struct weir__protobuf_out *out, const char *name, co
 {
 	const struct member member = begin_member(out, name);
 
-	weir__protobuf_add_bytes(out, 3, text, n);
+	add_string(out, OF_STRING, text, n);
 	end_member(out, member);
+}
+
+/* A double is the format of Struct: no decision depends on it. */
+static void add_double(struct weir__protobuf_out *out, double value)
+{
+	weir__protobuf_put_varint(out, OF_NUMBER << 3 | WEIR__PROTOBUF_EIGHT);
+	weir__protobuf_put(out, &value, sizeof(value));
 }
 
 static void add_number_member(struct weir__protobuf_out *out, const char *name, uint64_t number)
 {
 	const struct member member = begin_member(out, name);
-	const double value = (double)number; /* the format of Struct: no decision depends on it */
 
-	weir__protobuf_put_varint(out, 2 << 3 | WEIR__PROTOBUF_EIGHT);
-	weir__protobuf_put(out, &value, sizeof(value));
+	add_double(out, (double)number);
 	end_member(out, member);
 }
 
 static void add_entries(struct weir__protobuf_out *out, const struct weir_descriptor *descriptor)
 {
 	const struct member member = begin_member(out, "entries");
-	const size_t list = weir__protobuf_begin(out, 6);
+	const size_t list = weir__protobuf_begin(out, OF_LIST);
 
 	for (size_t i = 0; i < descriptor->n; i++) {
 		const struct weir_attribute *const entry = &descriptor->entries[i];
-		const size_t value = weir__protobuf_begin(out, 1), text = weir__protobuf_begin(out, 3);
+		const size_t value = weir__protobuf_begin(out, 1), text = weir__protobuf_begin(out, OF_STRING);
 
-		weir__protobuf_put(out, entry->name, entry->name_length);
+		put_string(out, entry->name, entry->name_length);
 		weir__protobuf_put(out, "=", 1);
-		weir__protobuf_put(out, entry->value, entry->value_length);
+		put_string(out, entry->value, entry->value_length);
 		weir__protobuf_end(out, text);
 		weir__protobuf_end(out, value);
 	}
@@ -212,8 +247,111 @@ static void add_entries(struct weir__protobuf_out *out, const struct weir_descri
 	end_member(out, member);
 }
 
+/* --- the metadata of limits ---------------------------------------------------------------------------------------- */
+
+static const struct weir_metadata *find(const struct weir_metadata *map, const struct weir_metadata *named)
+{
+	const struct weir_metadata *at = map->members;
+
+	while (at && (at->name_length != named->name_length || memcmp(at->name, named->name, at->name_length) != 0))
+		at = at->next;
+	return at;
+}
+
+/* The recursions are as deep as the document of the policy, which is bounded, and so are its values. */
+static void add_value(struct weir__protobuf_out *out, const struct weir_metadata *const *values, size_t n);
+
+/* The members of maps that are joined. A member is written where it comes first, with all maps of its name that follow. */
+static void add_members(struct weir__protobuf_out *out, const struct weir_metadata *const *maps, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		for (const struct weir_metadata *member = maps[i]->members; member; member = member->next) {
+			const struct weir_metadata *values[WEIR_DESCRIPTORS_MAX] = { member };
+			size_t n_values = 1, entry, value;
+			bool is_first = true;
+
+			for (size_t j = 0; j < i && is_first; j++)
+				is_first = find(maps[j], member) == NULL;
+			if (!is_first)
+				continue;
+			for (size_t j = i + 1; j < n && member->kind == WEIR_METADATA_MAP; j++) {
+				const struct weir_metadata *const other = find(maps[j], member);
+
+				if (other && other->kind == WEIR_METADATA_MAP)
+					values[n_values++] = other;
+			}
+			entry = weir__protobuf_begin(out, 1);
+			add_string(out, 1, member->name, member->name_length);
+			value = weir__protobuf_begin(out, 2);
+			add_value(out, values, n_values);
+			weir__protobuf_end(out, value);
+			weir__protobuf_end(out, entry);
+		}
+}
+
+static void add_items(struct weir__protobuf_out *out, const struct weir_metadata *list)
+{
+	for (const struct weir_metadata *item = list->members; item; item = item->next) {
+		const size_t value = weir__protobuf_begin(out, 1);
+
+		add_value(out, &item, 1);
+		weir__protobuf_end(out, value);
+	}
+}
+
+/* Several values are maps. */
+static void add_value(struct weir__protobuf_out *out, const struct weir_metadata *const *values, size_t n)
+{
+	const struct weir_metadata *const value = values[0];
+	size_t begin;
+
+	switch (value->kind) {
+	case WEIR_METADATA_NULL:
+		weir__protobuf_put_varint(out, OF_NULL << 3 | WEIR__PROTOBUF_NUMBER);
+		weir__protobuf_put_varint(out, 0);
+		break;
+	case WEIR_METADATA_FALSE:
+	case WEIR_METADATA_TRUE:
+		weir__protobuf_put_varint(out, OF_BOOL << 3 | WEIR__PROTOBUF_NUMBER);
+		weir__protobuf_put_varint(out, value->kind == WEIR_METADATA_TRUE);
+		break;
+	case WEIR_METADATA_NUMBER:
+		add_double(out, strtod(value->text, NULL));
+		break;
+	case WEIR_METADATA_TEXT:
+		add_string(out, OF_STRING, value->text, value->text_length);
+		break;
+	case WEIR_METADATA_LIST:
+		begin = weir__protobuf_begin(out, OF_LIST);
+		add_items(out, value);
+		weir__protobuf_end(out, begin);
+		break;
+	case WEIR_METADATA_MAP:
+		begin = weir__protobuf_begin(out, OF_STRUCT);
+		add_members(out, values, n);
+		weir__protobuf_end(out, begin);
+		break;
+	}
+}
+
+static void add_metadata(struct weir__protobuf_out *out, const struct weir_metadata *const *metadata, size_t n)
+{
+	const struct weir_metadata *maps[WEIR_DESCRIPTORS_MAX];
+	size_t n_maps = 0;
+	struct member member;
+
+	for (size_t i = 0; i < n; i++)
+		if (metadata[i] && metadata[i]->members)
+			maps[n_maps++] = metadata[i];
+	if (n_maps == 0)
+		return;
+	member = begin_member(out, "metadata");
+	add_value(out, maps, n_maps);
+	end_member(out, member);
+}
+
 void weir__rls_write_metadata(struct weir__protobuf_out *out, const struct weir__rls_request *request,
-			      const char *const *limits)
+			      const char *const *limits, const struct weir_metadata *const *metadata)
 {
 	const size_t begin = weir__protobuf_begin(out, 6);
 	struct member descriptors;
@@ -221,20 +359,23 @@ void weir__rls_write_metadata(struct weir__protobuf_out *out, const struct weir_
 
 	add_text_member(out, "domain", request->domain, request->domain_length);
 	descriptors = begin_member(out, "descriptors");
-	list = weir__protobuf_begin(out, 6);
+	list = weir__protobuf_begin(out, OF_LIST);
 	for (size_t i = 0; i < request->n; i++) {
 		const struct weir_descriptor *const descriptor = &request->descriptors[i];
-		const size_t value = weir__protobuf_begin(out, 1), object = weir__protobuf_begin(out, 5);
+		const size_t value = weir__protobuf_begin(out, 1), object = weir__protobuf_begin(out, OF_STRUCT);
 
 		add_entries(out, descriptor);
 		if (limits[i])
 			add_text_member(out, "limit", limits[i], strlen(limits[i]));
-		if (descriptor->has_hits || request->hits != 1)
-			add_number_member(out, "hitsAddend", descriptor->has_hits ? descriptor->hits : request->hits);
+		if (descriptor->has_hits)
+			add_number_member(out, "hitsAddend", descriptor->hits);
 		weir__protobuf_end(out, object);
 		weir__protobuf_end(out, value);
 	}
 	weir__protobuf_end(out, list);
 	end_member(out, descriptors);
+	if (request->sent_hits > 0)
+		add_number_member(out, "hitsAddend", request->sent_hits);
+	add_metadata(out, metadata, request->n);
 	weir__protobuf_end(out, begin);
 }

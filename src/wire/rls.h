@@ -12,7 +12,8 @@ enum { WEIR__RLS_ENTRIES_MAX = 512 /* of all descriptors of a request together *
 struct weir__rls_request {
 	const char *domain;
 	size_t domain_length;
-	uint64_t hits; /* at least 1 */
+	uint64_t hits;      /* at least 1 */
+	uint32_t sent_hits; /* hits_addend as it was sent; 0: it was not */
 	struct weir_descriptor descriptors[WEIR_DESCRIPTORS_MAX];
 	size_t n;
 	struct weir_attribute entries[WEIR__RLS_ENTRIES_MAX];
@@ -20,7 +21,7 @@ struct weir__rls_request {
 };
 
 /* Returns NULL, or what is wrong with the message. */
-const char *weir__rls_read(const void *message, size_t n, struct weir__rls_request *ret_request);
+const char *weir__rls_read(const void *bytes, size_t n, struct weir__rls_request *ret_request);
 
 enum weir__rls_code { WEIR__RLS_OK = 1, WEIR__RLS_OVER_LIMIT = 2 };
 
@@ -40,9 +41,10 @@ void weir__rls_write_status(struct weir__protobuf_out *out, const struct weir__r
 /* A header for the response to the client. */
 void weir__rls_write_header(struct weir__protobuf_out *out, const char *name, const char *value);
 
-/* The dynamic metadata: the domain, and the descriptors of the request, with the limits that apply. `limits` has a
- * text for each descriptor; NULL: none. */
+/* The dynamic metadata: the domain, the descriptors of the request with the limits that apply, and what the limits have
+ * as metadata, merged: the first value of a name stays, maps are joined. For each descriptor, `limits` has a text and
+ * `metadata` a map; NULL: none. */
 void weir__rls_write_metadata(struct weir__protobuf_out *out, const struct weir__rls_request *request,
-			      const char *const *limits);
+			      const char *const *limits, const struct weir_metadata *const *metadata);
 
 #endif

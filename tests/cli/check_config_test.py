@@ -133,6 +133,25 @@ class CheckConfig(unittest.TestCase):
         self.assertEqual((code, err), (0, ""))
         self.assertEqual(json.loads(out)["files"][0]["exact"], exact)
 
+    def test_eventual_limits_are_named(self):
+        whys = {"few": ("99/s", "servers may be ahead by less than 1 unit; raise ahead or the limit"),
+                "log": ("1000/min sliding_log", "a sliding log keeps each event in Redis; use a sliding_counter"),
+                "large": ("16384/min sliding_counter",
+                          "servers cannot mirror sub-windows; use a sliding_counter without segments, of at most 16383"),
+                "queue": ("100/s leaky queue 100", "it delays requests, which only one place can put in order"),
+                "all": ("100/min fixed_window count all", "it counts denied requests, which Redis must see")}
+        limits = dict({name: limit for name, (limit, _) in whys.items()}, good="100/s", counter="16383/min sliding_counter")
+        self.write("new.yaml", "limits:\n" + "".join(f"  - {{name: {name}, limit: {limit}, consistency: eventual}}\n"
+                                                    for name, limit in limits.items())
+                   + "  - {name: far, limit: 100/s, consistency: {eventual: {ahead: 50%}}}\n")
+        exact = [f"{name} stays exact: {why}" for name, (_, why) in whys.items()]
+        far = "far may be exceeded by its whole limit: with ahead 50%, 3 servers are enough; lower ahead"
+        code, out, err = self.check("new.yaml")
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(out.splitlines(), ["new.yaml: OK: limits: 8, overrides: 0"] + [f"  {line}" for line in exact + [far]])
+        code, out, _ = self.check("--json", "new.yaml")
+        self.assertEqual((code, json.loads(out)["files"][0]["exact"], json.loads(out)["files"][0]["ahead"]), (0, exact, [far]))
+
     def test_a_change_of_consistency_is_told(self):
         for name, few, many in (("old", "", ""), ("new", ", consistency: lease", ", consistency: lease")):
             self.write(f"{name}.yaml", f"limits:\n  - {{name: few, limit: 5/s{few}}}\n  - {{name: many, limit: 500/s{many}}}\n")
@@ -143,8 +162,20 @@ class CheckConfig(unittest.TestCase):
         self.assertEqual((code, json.loads(out)["files"][0]["against"]), (0, told))
         told[1] = ("many: kept: 500/s; exact, before leased with up to 5% stranded; "
                    "units that servers hold are not spent any more, and count as used")
-        code, out, _ = self.check("--against", "new.yaml", "old.yaml")
+        code, out, _ = self.check("--against=new.yaml", "old.yaml")
         self.assertEqual((code, out.splitlines()[2:4]), (0, [f"  {line}" for line in told]))
+
+    def test_a_change_to_eventual_is_told(self):
+        for name, how in (("old", "lease"), ("new", "{eventual: {sync: 1s, ahead: 2%}}")):
+            self.write(f"{name}.yaml", f"limits:\n  - {{name: few, limit: 5/s, consistency: {how}}}\n"
+                                       f"  - {{name: many, limit: 500/s, consistency: {how}}}\n")
+        told = ["few: kept: 5/s", "many: kept: 500/s; eventual with up to 2% ahead, pushed every 1000ms, before leased with up to 5% stranded; "
+                "units that servers hold are not spent any more, and count as used"]
+        code, out, _ = self.check("--json", "--against", "old.yaml", "new.yaml")
+        self.assertEqual((code, json.loads(out)["files"][0]["against"]), (0, told))
+        told[1] = "many: kept: 500/s; leased with up to 5% stranded, before eventual with up to 2% ahead, pushed every 1000ms"
+        code, out, _ = self.check("--json", "--against", "new.yaml", "old.yaml")
+        self.assertEqual((code, json.loads(out)["files"][0]["against"]), (0, told))
 
     def test_wrong_usage(self):
         for words in ((), ("--json",), ("--against",), ("--against", "a"), ("--against", "a", "--against", "b", "c"), ("-x", "a")):

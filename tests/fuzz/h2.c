@@ -17,6 +17,12 @@ static void closed(void *context, struct weir__h2_stream *stream)
 	require(stream->number > 0 && !stream->is_queued, "a stream that is not one closes");
 }
 
+static bool is_enough(void *context, struct weir__h2_stream *stream)
+{
+	(void)context;
+	return stream->number % 8 == 5;
+}
+
 static void check_request(struct weir__h2_stream *stream)
 {
 	static struct weir__http_reader reader;
@@ -43,8 +49,7 @@ static void serve(struct weir__h2 *session, unsigned how)
 	struct weir__h2_stream *stream;
 
 	while ((stream = weir__h2_take(session)) != NULL) {
-		if (stream->fault == 0)
-			check_request(stream);
+		check_request(stream);
 		switch ((how + (unsigned)stream->number / 2) % 4) {
 		case 0:
 			(void)weir__h2_respond(stream, 204, NULL, 0, true);
@@ -65,7 +70,7 @@ static void serve(struct weir__h2 *session, unsigned how)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct weir__h2_options options = { sizeof(struct weir__h2_stream), closed, NULL };
+	const struct weir__h2_options options = { sizeof(struct weir__h2_stream), closed, is_enough, NULL };
 	struct weir__h2_progress progress;
 	struct weir__h2 *session;
 	size_t each;
@@ -81,6 +86,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		const size_t n = each < size - at ? each : size - at;
 
 		is_open = weir__h2_read(session, (const char *)data + at, n, 1000000000 + at);
+		if (data[0] % 4 == 3 && at % 32 < each)
+			weir__h2_ping(session);
 		serve(session, data[0]);
 		while (weir__h2_write(session, out, sizeof(out)) > 0)
 			continue;

@@ -15,6 +15,11 @@ static bool is_within(const char *at, size_t n, const uint8_t *data, size_t size
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *const limits[WEIR_DESCRIPTORS_MAX] = { "10/min" };
+	static const struct weir_metadata value = {
+		.kind = WEIR_METADATA_NUMBER, .name = "n", .name_length = 1, .text = "1"
+	};
+	static const struct weir_metadata map = { .kind = WEIR_METADATA_MAP, .members = &value };
+	static const struct weir_metadata *const metadata[WEIR_DESCRIPTORS_MAX] = { &map, &map };
 	struct weir__protobuf_out out = { written, 0, size * 4 < sizeof(written) ? size * 4 : sizeof(written), false };
 	const char *message, *why;
 	size_t length, n = 0;
@@ -42,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				"an entry is outside");
 	}
 	require(n == request.n_entries, "entries are of no descriptor");
-	weir__rls_write_metadata(&out, &request, limits);
+	weir__rls_write_metadata(&out, &request, limits, metadata);
 	require(out.n <= out.size, "written beyond the room");
 	return 0;
 }

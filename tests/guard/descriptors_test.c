@@ -162,6 +162,61 @@ static void quotas_deny_together(void)
 	}
 }
 
+/* Quotas of the same backend and model, or with the same entries, are a group. It is used up if one of them is. */
+static void groups_of_quotas(void)
+{
+	static const char models[] =
+		"domain: shop\n"
+		"descriptors:\n"
+		"  - key: backend_name\n"
+		"    descriptors:\n"
+		"      - {key: model_name_override, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 9}}\n"
+		"      - {key: user, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}\n"
+		"  - {key: user, descriptors: [{key: backend_name, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}]}\n"
+		"  - {key: test, quota_mode: true, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 0}}\n"
+		"  - {key: q, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}\n";
+	static const uint32_t options[] = { 0, WEIR_ENVOY_COUNT_EACH };
+
+	for (int i = 0; i < 2; i++) {
+		struct weir_guard *const guard = guard_over(envoy_of(models, options[i]), start, &table);
+		const char *const *const one = WORDS("backend_name=a user=ann", "user=eve backend_name=a");
+
+		CHECK(ask(guard, one).verdict.allowed);
+		CHECK(!ask(guard, WORDS("backend_name=a user=ann", "user=bob backend_name=a")).verdict.allowed);
+		CHECK(!statuses[0].verdict.allowed && statuses[1].verdict.allowed);
+		/* with a model it is another group */
+		CHECK(ask(guard, WORDS("backend_name=a user=ann", "backend_name=a model_name_override=m"))
+			      .verdict.allowed);
+		CHECK(!statuses[0].verdict.allowed && statuses[1].verdict.allowed);
+		/* one in shadow never denies */
+		CHECK(ask(guard, WORDS("backend_name=a user=ann", "test=1")).verdict.allowed);
+		CHECK(ask(guard, WORDS("q=1", "q=2")).verdict.allowed);
+		CHECK(ask(guard, WORDS("q=1", "q=3")).verdict.allowed);
+		CHECK(!ask(guard, WORDS("q=1", "q=2")).verdict.allowed);
+		end_guard(guard, table);
+	}
+}
+
+/* A cost of 0 asks whether anything is left. */
+static void looks(void)
+{
+	struct weir_guard *const guard = guard_over(envoy_of(config, WEIR_ENVOY_COUNT_EACH), start, &table);
+	struct request request;
+
+	request_of(WORDS("user=ann"), &request);
+	CHECK(ask_request(guard, &request, 0).verdict.allowed);
+	CHECK_EQ(statuses[0].verdict.remaining, 2);
+	CHECK(ask_request(guard, &request, 2).verdict.allowed);
+	CHECK(!ask_request(guard, &request, 0).verdict.allowed);
+	request_of(WORDS("shut=1"), &request);
+	CHECK(!ask_request(guard, &request, 0).verdict.allowed);
+	CHECK(statuses[0].verdict.limit == 0 && statuses[0].verdict.remaining == 0);
+	request_of(WORDS("canary=1"), &request);
+	CHECK(ask_request(guard, &request, 1).verdict.allowed && ask_request(guard, &request, 0).verdict.allowed);
+	CHECK(!statuses[0].verdict.allowed);
+	end_guard(guard, table);
+}
+
 static void limits_that_come_with_requests(void)
 {
 	struct weir_guard *const guard = guard_over(envoy_of(config, 0), start, &table);
@@ -263,5 +318,5 @@ static void many_bring_the_same(void)
 }
 
 TESTS(TEST(all_or_nothing), TEST(numbers_are_of_the_decider), TEST(each_counts), TEST(what_applies_and_does_not_deny),
-      TEST(none_at_all), TEST(quotas_deny_together), TEST(limits_that_come_with_requests), TEST(too_many_together),
-      TEST(many_bring_the_same))
+      TEST(none_at_all), TEST(quotas_deny_together), TEST(groups_of_quotas), TEST(looks),
+      TEST(limits_that_come_with_requests), TEST(too_many_together), TEST(many_bring_the_same))

@@ -135,6 +135,27 @@ static void changes_are_explained(void)
 	end_guard(guard, table);
 }
 
+/* A lease follows the limit as it is now. */
+static void limits_that_stay_exact_are_explained(void)
+{
+	static const char text[] = "limits:\n"
+				   "  - {name: few, limit: 5/s, consistency: lease}\n"
+				   "  - {name: many, limit: 500/s, consistency: lease}\n";
+	struct weir_guard *const guard = guard_over(policy_of(text), start, &table);
+
+	explain(guard, WORDS("user=ann"),
+		"few: applies: 5/s, one for all requests, exact (servers may hold fewer than 2 units; raise stranded or the "
+		"limit)\n"
+		"many: applies: 500/s, one for all requests, leased with up to 5% stranded\n");
+	change(guard, "few", "50/s");
+	change(guard, "many", "7/s");
+	explain(guard, WORDS("user=ann"),
+		"few: applies: 5/s, changed to 50/s, one for all requests, leased with up to 5% stranded\n"
+		"many: applies: 500/s, changed to 7/s, one for all requests, exact (servers may hold fewer than 2 units; raise "
+		"stranded or the limit)\n");
+	end_guard(guard, table);
+}
+
 static void changes_of_envoys_form_are_explained(void)
 {
 	struct weir_guard *const guard = guard_over(policy_of(envoys), start, &table);
@@ -147,4 +168,5 @@ static void changes_of_envoys_form_are_explained(void)
 }
 
 TESTS(TEST(views_charge_nothing), TEST(a_key_is_viewed_that_was_chosen), TEST(views_of_envoys_form),
-      TEST(changes_are_explained), TEST(changes_of_envoys_form_are_explained))
+      TEST(changes_are_explained), TEST(limits_that_stay_exact_are_explained),
+      TEST(changes_of_envoys_form_are_explained))

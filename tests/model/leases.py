@@ -89,7 +89,7 @@ class Key:
     def charge(self, now, units):
         if self.is_window:
             self.limit.began, used = self.window(now)
-            self.limit.used = used + units
+            self.limit.used = min(used + units, max(COUNT_MOST, self.limit.most))
         else:
             self.limit.charge(now, units)
 
@@ -282,7 +282,7 @@ class Key:
             else:
                 counts = at >= began
             if counts:
-                limit.began, limit.used = began, used + units
+                limit.began, limit.used = began, min(used + units, max(COUNT_MOST, limit.most))
             else:
                 cost = 0
         elif units and isinstance(limit, weir_model.SlidingCounter):
@@ -513,7 +513,7 @@ class Servers:
         elif u < 0.68 and not self.check and self.kind != 'sliding_log':
             back = self.one(0, self.duration, trace.below(trace.period))
             at = max(0, trace.now - back) // US
-            charged = trace.cost(self.plans[name].burst, trace.last.remaining)
+            charged = min(COUNT_MOST, trace.cost(self.plans[name].burst, trace.last.remaining))  # no limit allows more
             units = min(COUNT_MOST, trace.cost(self.plans[name].burst, charged))
             self.ask(name, 'undo', units, at * US, charged)
         else:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 HERE = Path(__file__).resolve().parent
 MEMORY_MIB = 6000
 TRACE_LINES = 40
+DEPTH = 1_000_000
 INCOMPLETE = re.compile(r"depth too small|not completed|out of memory|reached -DMEMLIM bound|VECTORSZ", re.IGNORECASE)
 
 
@@ -29,7 +30,7 @@ class Run(NamedTuple):
     sizes: str  # "both", "small" or "full"
     name: str
     options: str
-    depth: int = 1_000_000
+    depth: int = DEPTH
 
 
 HOLDS = {
@@ -70,6 +71,8 @@ HOLDS = {
     ],
     "leases": [
         Run("small", "2 servers, 3 units, 2 crashes", ""),
+        Run("small", "2 servers, 2 units, refunds", "-DREFUNDS -DBURST=2 -DCRASHES=1"),
+        Run("full", "2 servers, 3 units, refunds, 2 crashes", "-DREFUNDS", 10_000_000),
         Run("full", "2 servers, 4 units, leases of 3 ticks, 2 crashes", "-DBURST=4 -DDURATION=3", 10_000_000),
         Run("full", "3 servers, 3 units, leases of a tick", "-DSERVERS=3 -DDURATION=1 -DCRASHES=0", 10_000_000),
         Run("full", "3 servers, 2 units, leases of 2 ticks", "-DSERVERS=3 -DBURST=2 -DWANTED=1 -DCRASHES=0", 10_000_000),
@@ -78,6 +81,8 @@ HOLDS = {
         Run("both", "bucket, 2 servers, 2 ahead", "-DCRASHES=0 -DBURST=2"),
         Run("both", "bucket, 2 servers, a crash", "-DAHEAD=1 -DBURST=2"),
         Run("both", "window, 2 servers, a crash", "-DWINDOW"),
+        Run("both", "bucket, 2 servers, asks apart", "-DAPART -DCRASHES=0 -DBURST=1 -DAHEAD=1", 3_000_000),
+        Run("both", "window, 2 servers, asks apart", "-DAPART -DCRASHES=0 -DBURST=1 -DAHEAD=1 -DWINDOW", 3_000_000),
         Run("full", "bucket, 3 servers", "-DSERVERS=3 -DAHEAD=1 -DBURST=2 -DCRASHES=0", 10_000_000),
         Run("full", "window, 3 servers", "-DSERVERS=3 -DAHEAD=1 -DBURST=2 -DCRASHES=0 -DWINDOW", 10_000_000),
     ],
@@ -133,6 +138,9 @@ FAILS = {
         Run("both", "a return counts after the lease", "-DLATE_RETURN"),
         Run("both", "a return is sent twice", "-DREPEAT_RETURN"),
         Run("both", "what is returned is still spent", "-DKEEP_SPENDING"),
+        Run("both", "a lot gets more than was lent", "-DREFUNDS -DREFUND_MORE"),
+        Run("both", "what is returned is refunded", "-DREFUNDS -DREFUND_RETURNED"),
+        Run("both", "the store refunds lent units", "-DREFUNDS -DREFUND_LENT"),
     ],
     "pushes": [
         Run("both", "bucket, the bound is reached", "-DCRASHES=0 -DBURST=2 -DSMALLER"),
@@ -140,6 +148,8 @@ FAILS = {
         Run("both", "a push charges only what is left", "-DCRASHES=0 -DNO_DEBT"),
         Run("both", "units wait no longer when they are sent", "-DCRASHES=0 -DSENT_IS_DONE"),
         Run("both", "the mirror forgets what was admitted since", "-DCRASHES=0 -DWINDOW -DOLD_MIRROR"),
+        Run("both", "bucket, an ask reserves nothing", "-DAPART -DCRASHES=0 -DBURST=1 -DAHEAD=1 -DNO_RESERVE"),
+        Run("both", "window, an ask reserves nothing", "-DAPART -DCRASHES=0 -DBURST=1 -DAHEAD=1 -DWINDOW -DNO_RESERVE"),
     ],
 }
 
@@ -175,7 +185,7 @@ def trace(model, run, directory):
 def judge(model, run, must_hold, directory):
     """(whether the result is as expected, summary, lines to print)"""
     started = time.monotonic()
-    problem, output = search(model, run, directory, must_hold and run.sizes == "full")
+    problem, output = search(model, run, directory, must_hold and (run.sizes == "full" or run.depth > DEPTH))
     if output is None:
         return False, "", problem.splitlines()
     states = re.search(r"([\d.e+]+) states, stored", output)

@@ -1,16 +1,18 @@
 /* leases.pml: servers that hold units which Redis has lent them, and spend these without a call.
  *
  * A bucket of BURST units refills one unit a tick. SERVERS take from it directly, or ask for a grant of up to WANTED
- * units, spend them, and return the rest. A server counts DURATION ticks from before it sent the call; the store counts
- * as many from when the call arrived. Calls and replies arrive late or never. Up to CRASHES servers lose what they hold
- * and start again, at any time. All times are relative, so time has no end, and all states are searched.
+ * units, spend them, and return the rest. With -DREFUNDS, a unit that was spent may be refunded: into the lot that it
+ * came from, as long as the server has the lot, or by the store, from the used units. A server counts DURATION ticks
+ * from before it sent the call; the store counts as many from when the call arrived. Calls and replies arrive late or
+ * never. Up to CRASHES servers lose what they hold and start again, at any time. All times are relative, so time has no
+ * end, and all states are searched.
  *
  * The store has `used`, and the lent units by the ticks until their lease ends. Used units refill; lent units do not.
  * When a lease ends, its units are used as of that tick. This is src/store/redis/leases.lua.
  *
  * Checked: what is left and what is lent are never more than the burst; and `fill`, an exact bucket that is charged
  * when a unit is really spent, never has more than BURST units used. So no interval allows more than an exact limit
- * could allow.
+ * could allow. A refund takes a unit from `fill`.
  *
  * check.py lists the sizes that are searched and the faults, each a -D, that must be found:
  *   -DDEBIT_ONLY      a grant is charged at once, and refills while it is lent
@@ -19,7 +21,10 @@
  *   -DSHORT_STORE     the store counts two ticks less than the server
  *   -DLATE_RETURN     a return counts although the lease has ended
  *   -DREPEAT_RETURN   a return without a reply is sent again
- *   -DKEEP_SPENDING   a server returns units that it still spends */
+ *   -DKEEP_SPENDING   a server returns units that it still spends
+ *   -DREFUND_MORE     (with REFUNDS) a lot gets more units than were lent
+ *   -DREFUND_RETURNED (with REFUNDS) a unit that was returned is refunded into the lot
+ *   -DREFUND_LENT     (with REFUNDS) the store takes a refund from lent units */
 
 #ifndef SERVERS
 #define SERVERS 2
@@ -44,6 +49,7 @@
 
 typedef server_state {
 	byte held, hold_for, end_in; /* units; ticks that they may be spent; ticks until the store's lease ends */
+	byte lot;                    /* units that were lent and not returned: those held and those spent */
 	bool waits; /* for the reply to a grant */
 	byte wait_for /* ticks since the call that are left of the duration */
 };
@@ -61,6 +67,17 @@ byte fill, crashes;
 inline check() {
 	assert(used + lent <= BURST);
 	assert(fill <= BURST)
+}
+
+inline forget(which) {
+	which.held = 0;
+	which.hold_for = 0;
+	which.end_in = 0;
+	which.lot = 0
+}
+
+inline refund() {
+	fill = (fill > 0 -> fill - 1 : 0)
 }
 
 inline spend() {
@@ -111,10 +128,7 @@ inline tick() {
 			servers[i].end_in = (servers[i].end_in > 0 -> servers[i].end_in - 1 : 0);
 			if
 			:: servers[i].hold_for > 1 -> servers[i].hold_for--
-			:: else ->
-				servers[i].hold_for = 0;
-				servers[i].held = 0;
-				servers[i].end_in = 0
+			:: else -> forget(servers[i])
 			fi;
 			tick_message(grants[i]);
 			tick_message(returns[i]);
@@ -191,7 +205,8 @@ inline act(n) {
 		:: servers[n].wait_for > 0 && grants[n].units > 0 ->
 			servers[n].held = grants[n].units;
 			servers[n].hold_for = servers[n].wait_for;
-			servers[n].end_in = grants[n].end_in
+			servers[n].end_in = grants[n].end_in;
+			servers[n].lot = grants[n].units
 		:: else
 		fi;
 		servers[n].waits = false;
@@ -205,12 +220,31 @@ inline act(n) {
 	:: atomic {
 		servers[n].held > 0 ->
 		servers[n].held--;
+#ifndef REFUNDS
+		servers[n].lot--;
 		if
-		:: servers[n].held == 0 -> servers[n].hold_for = 0; servers[n].end_in = 0
+		:: servers[n].lot == 0 -> forget(servers[n])
 		:: else
 		fi;
+#endif
 		spend()
 	}
+#ifdef REFUNDS
+	/* A unit is refunded, here or by the store. */
+	:: d_step {
+#ifdef REFUND_MORE
+		servers[n].lot > 0 && servers[n].held <= servers[n].lot ->
+#else
+		servers[n].held < servers[n].lot ->
+#endif
+		servers[n].held++;
+		refund()
+	}
+#ifdef REFUND_LENT
+	:: d_step { lots[STORED] > 0 -> lots[STORED]--; lent--; refund() }
+#endif
+	:: d_step { used > 0 -> used--; refund() }
+#endif
 	/* One or all units are returned. The call arrives at any time, or never. */
 	:: d_step {
 		servers[n].held > 0 && !returns[n].is_sent ->
@@ -219,8 +253,11 @@ inline act(n) {
 		returns[n].end_in = servers[n].end_in;
 #ifndef KEEP_SPENDING
 		servers[n].held--;
+#ifndef REFUND_RETURNED
+		servers[n].lot--;
+#endif
 		if
-		:: servers[n].held == 0 -> servers[n].hold_for = 0; servers[n].end_in = 0
+		:: servers[n].lot == 0 -> forget(servers[n])
 		:: else
 		fi
 #endif
@@ -241,9 +278,7 @@ inline act(n) {
 	:: d_step {
 		crashes < CRASHES && (servers[n].held > 0 || servers[n].waits) ->
 		crashes++;
-		servers[n].held = 0;
-		servers[n].hold_for = 0;
-		servers[n].end_in = 0;
+		forget(servers[n]);
 		servers[n].waits = false;
 		servers[n].wait_for = 0;
 		grants[n].is_void = grants[n].is_sent

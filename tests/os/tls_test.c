@@ -1,9 +1,10 @@
-/* tls_test.c: Weir's TLS client and OpenSSL's server, connected by a non-blocking socket pair. */
+/* tls_test.c: Weir's TLS client and OpenSSL's server, and the other way round, connected by a non-blocking socket pair. */
 #include "os/tls.h"
 
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "os/tls_server.h"
 #include "test_folder.h"
 
 enum { LARGE = 1 << 18, SMALL_BUFFER = 4096 };
@@ -291,5 +293,168 @@ static void files_are_told_apart(void)
 	weir__tls_free(NULL);
 }
 
+/* --- Weir's server ----------------------------------------------------------------------------------------------- */
+
+static struct weir__tls_pem read_pem(const char *path, char *room, size_t size)
+{
+	FILE *const file = fopen(path, "r");
+	size_t n;
+
+	if (file == NULL)
+		err(1, "%s", path);
+	n = fread(room, 1, size, file);
+	fclose(file);
+	return (struct weir__tls_pem){ room, n };
+}
+
+struct served {
+	int sockets[2];
+	struct weir__ticket_keys *tickets;
+	struct weir__tls_server *server;
+	struct weir__tls *end;
+	SSL_CTX *context;
+	SSL *client;
+};
+
+static void open_served(struct served *served)
+{
+	char pem[2][4096], why[WEIR__TLS_WHY_SIZE] = "";
+	struct weir__tls_identity identity = { .is_client_optional = false };
+	int error;
+
+	need_server();
+	identity.certificate = read_pem(certificate, pem[0], sizeof(pem[0]));
+	identity.key = read_pem(key, pem[1], sizeof(pem[1]));
+	served->tickets = weir__ticket_keys_new();
+	if (weir__tls_server_new(&identity, served->tickets, &served->server, why) != 0)
+		errx(1, "%s", why);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, served->sockets) != 0)
+		err(1, "socketpair");
+	served->end = weir__tls_accept(served->server, served->sockets[0], "redis");
+	served->context = SSL_CTX_new(TLS_client_method());
+	served->client = SSL_new(served->context);
+	SSL_set_fd(served->client, served->sockets[1]);
+	SSL_set_connect_state(served->client);
+	do {
+		(void)SSL_do_handshake(served->client);
+		error = weir__tls_server_shake(served->end);
+	} while (error == EAGAIN);
+	CHECK_EQ(error, 0);
+}
+
+static void close_served(struct served *served)
+{
+	SSL_free(served->client);
+	SSL_CTX_free(served->context);
+	weir__tls_free(served->end);
+	weir__tls_server_release(served->server);
+	weir__ticket_keys_free(served->tickets);
+	close(served->sockets[0]);
+	close(served->sockets[1]);
+}
+
+/* Reads until the server has all, or an error. Returns how many calls it took. */
+static int drain(struct served *served, size_t *ret_n, ssize_t *ret_last)
+{
+	static char bytes[LARGE];
+	int calls = 0;
+
+	*ret_n = 0;
+	do {
+		*ret_last = weir__tls_read_all(served->end, bytes, sizeof(bytes));
+		*ret_n += *ret_last > 0 ? (size_t)*ret_last : 0;
+		calls++;
+	} while (!weir__tls_is_drained(served->end) && (*ret_last > 0 || *ret_last == -EAGAIN));
+	return calls;
+}
+
+static void update_key(struct served *served, int kind)
+{
+	CHECK(SSL_key_update(served->client, kind) == 1 && SSL_do_handshake(served->client) == 1);
+}
+
+/* A client can send small records faster than they are read. Others must have their turns. */
+static void a_read_is_bounded(void)
+{
+	enum { RECORDS = 200 };
+	struct served served;
+	ssize_t last;
+	size_t n;
+
+	open_served(&served);
+	CHECK(SSL_read(served.client, received, 1) < 0); /* takes the ticket */
+	for (int i = 0; i < RECORDS; i++)
+		CHECK_EQ(SSL_write(served.client, "x", 1), 1);
+	CHECK(drain(&served, &n, &last) >= 3);
+	CHECK_EQ(n, RECORDS);
+	close_served(&served);
+}
+
+static void updates_of_keys_are_bounded(void)
+{
+	struct served served;
+	ssize_t last;
+	size_t n;
+
+	open_served(&served);
+	CHECK(SSL_read(served.client, received, 1) < 0);
+	for (int turn = 0; turn < 10; turn++) {
+		for (int i = 0; i < 10; i++)
+			update_key(&served, SSL_KEY_UPDATE_NOT_REQUESTED);
+		CHECK_EQ(SSL_write(served.client, "yz", 2), 2);
+		(void)drain(&served, &n, &last);
+		CHECK_EQ(n, 2);
+	}
+	update_key(&served, SSL_KEY_UPDATE_REQUESTED);
+	(void)drain(&served, &n, &last);
+	CHECK(n == 0 && last == -EAGAIN);
+	CHECK_EQ(weir__tls_write(served.end, "answer", 6), 6);
+	CHECK_EQ(SSL_read(served.client, received, LARGE), 6);
+	CHECK_EQ(SSL_write(served.client, "z", 1), 1);
+	(void)drain(&served, &n, &last);
+	for (int i = 0; i < 32; i++) {
+		update_key(&served, SSL_KEY_UPDATE_NOT_REQUESTED);
+		CHECK_EQ(weir__tls_read_all(served.end, received, LARGE), -EAGAIN);
+	}
+	update_key(&served, SSL_KEY_UPDATE_NOT_REQUESTED);
+	CHECK_EQ(weir__tls_read_all(served.end, received, LARGE), -EPROTO);
+	close_served(&served);
+}
+
+/* The queue of errors belongs to the thread. What another connection left there must not change how this one ends. */
+static void errors_of_others_are_ignored(void)
+{
+	struct served served;
+	char byte;
+
+	open_served(&served);
+	ERR_raise(ERR_LIB_SSL, SSL_R_BAD_LENGTH);
+	CHECK_EQ(weir__tls_read(served.end, &byte, 1), -EAGAIN);
+	CHECK_EQ(ERR_peek_error(), 0);
+	ERR_raise(ERR_LIB_SSL, SSL_R_BAD_LENGTH);
+	SSL_shutdown(served.client);
+	CHECK_EQ(weir__tls_read(served.end, &byte, 1), 0);
+	CHECK_EQ(ERR_peek_error(), 0);
+	close_served(&served);
+}
+
+/* OpenSSL then waits to send an alert. The connection is over all the same. */
+static void a_damaged_record_is_an_error_while_the_socket_is_full(void)
+{
+	static const char record[5 + 32] = { 23, 3, 3, 0, 32 };
+	struct served served;
+
+	open_served(&served);
+	while (write(served.sockets[0], record, 1) == 1)
+		continue;
+	CHECK_EQ(write(served.sockets[1], record, sizeof(record)), (ssize_t)sizeof(record));
+	CHECK_EQ(weir__tls_read_all(served.end, received, LARGE), -EPROTO);
+	CHECK_TEXT(weir__tls_why(served.end), "TLS: decryption failed or bad record mac");
+	CHECK_EQ(ERR_peek_error(), 0);
+	close_served(&served);
+}
+
 TESTS(TEST(names_and_addresses_are_verified), TEST(much_is_written_and_read), TEST(ends_are_told),
-      TEST(versions_before_1_2_are_refused), TEST(files_are_told_apart))
+      TEST(versions_before_1_2_are_refused), TEST(files_are_told_apart), TEST(a_read_is_bounded),
+      TEST(updates_of_keys_are_bounded), TEST(errors_of_others_are_ignored),
+      TEST(a_damaged_record_is_an_error_while_the_socket_is_full))

@@ -264,10 +264,12 @@ async function aKeyIsExplainedWithoutItsRequests() {
 
 async function aLimitSaysHowServersAgreeOnIt() {
 	const policy = "limits:\n  - {name: leased, key: [user], limit: 100/s burst 1000, consistency: lease}\n" +
-		"  - {name: few, key: [user], limit: 5/min, consistency: lease}\n  - {name: usual, key: [user], limit: 100/s}\n";
+		"  - {name: few, key: [user], limit: 5/min, consistency: lease}\n  - {name: usual, key: [user], limit: 100/s}\n" +
+		"  - {name: later, key: [user], limit: 100/s, consistency: eventual}\n";
 	// Redis is not reachable, which changes nothing about how limits are leased.
 	await withServer(policy, "store: redis://127.0.0.1:1\n", server => withPage(server, {}, async page => {
-		for (const [name, words] of [["leased", "leased, servers hold at most 50 units of a key"], ["few", "exact"], ["usual", "exact"]]) {
+		for (const [name, words] of [["leased", "leased, servers hold at most 50 units of a key"], ["few", "exact"], ["usual", "exact"],
+			["later", "eventual, servers exceed it by at most 0 units of a key"]]) {
 			await row(page, name).getByRole("button").click();
 			await page.locator("#detail-text").getByText(new RegExp(`· key: user · ${words}$`)).waitFor();
 		}

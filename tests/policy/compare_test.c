@@ -18,9 +18,11 @@ static void note(void *n_anew, const struct weir__policy_difference *difference)
 	*(unsigned *)n_anew += weir__policy_difference_is_anew(difference);
 }
 
-static uint32_t stranded(const struct weir_policy_plan *plan)
+static struct weir__policy_agreement agree(const struct weir_policy_plan *plan)
 {
-	return plan->consistency == WEIR_POLICY_LEASE ? plan->stranded : 0;
+	return (struct weir__policy_agreement){ plan->consistency,
+						plan->consistency == WEIR_POLICY_LEASE ? plan->stranded : plan->ahead,
+						plan->sync };
 }
 
 /* Frees both policies. Returns for how many limits the keys start over. */
@@ -29,7 +31,7 @@ static unsigned compare(struct weir_policy *before, struct weir_policy *after)
 	unsigned n_anew = 0;
 
 	found[0] = '\0';
-	CHECK(before && after && weir__policy_compare(before, after, stranded, note, &n_anew));
+	CHECK(before && after && weir__policy_compare(before, after, agree, note, &n_anew));
 	weir_policy_free(before);
 	weir_policy_free(after);
 	return n_anew;
@@ -136,6 +138,12 @@ static const struct {
 	{ "limit: 5/s, consistency: lease", "limit: 5/s fixed_window", "keys start over, because the algorithm changed: 5/s fixed_window, before 5/s; exact, before leased with up to 5% stranded" },
 	{ "limit: 5/s, consistency: lease", "limit: 5/s fixed_window, consistency: lease", "keys start over, because the algorithm changed: 5/s fixed_window, before 5/s" },
 	{ "limit: 5/s, overrides: [{when: {p: x}, limit: 9/s}]", "limit: 5/s, overrides: [{when: {p: x}, limit: 9/s, consistency: lease}]", "kept: 5/s\na|p=x: kept: 9/s; leased with up to 5% stranded, before exact" },
+	{ "limit: 5/s", "limit: 5/s, consistency: eventual", "kept: 5/s; eventual with up to 1% ahead, pushed every 100ms, before exact" },
+	{ "limit: 5/s, consistency: eventual", "limit: 5/s", "kept: 5/s; exact, before eventual with up to 1% ahead, pushed every 100ms" },
+	{ "limit: 5/s, consistency: eventual", "limit: 5/s, consistency: {eventual: {ahead: 2%, sync: 1s}}", "kept: 5/s; eventual with up to 2% ahead, pushed every 1000ms, before 1% every 100ms" },
+	{ "limit: 5/s, consistency: eventual", "limit: 6/s, consistency: lease", "converted, keys keep their usage: 6/s, before 5/s; leased with up to 5% stranded, before eventual with up to 1% ahead, pushed every 100ms" },
+	{ "limit: 5/s, consistency: lease", "limit: 5/s, consistency: eventual", "kept: 5/s; eventual with up to 1% ahead, pushed every 100ms, before leased with up to 5% stranded; units that servers hold are not spent any more, and count as used" },
+	{ "limit: 5/s, consistency: eventual", "limit: 5/s, consistency: {eventual: {sync: 100ms}}", "kept: 5/s" },
 };
 /* clang-format on */
 
@@ -156,7 +164,9 @@ static void a_change_of_consistency_is_told(void)
 static void the_longest_difference_fits(void)
 {
 	struct weir__policy_difference difference = { .fate = WEIR__FATE_CONVERTED,
-						      .stranded_before = 50,
+						      .agreed_before = { WEIR_POLICY_LEASE, 50, 0 },
+						      .agreed_after = { WEIR_POLICY_EVENTUAL, 50,
+									UINT64_C(10000000000) },
 						      .rows = UINT64_MAX };
 	char name[WEIR__PLAN_NAME_MAX + 1], line[WEIR__POLICY_DIFFERENCE_SIZE];
 

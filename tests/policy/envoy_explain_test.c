@@ -55,13 +55,16 @@ static void all_that_is_said(void)
 	CHECK_TEXT(explained(policy, WORDS("domain=d", "all=ab")),
 		   "all=ab: matches all_a*, by a pattern, of e.yaml:7\n"
 		   "d|all_a*: applies: 3/s fixed_window, one for all that match the pattern\n");
-	/* long words are cut, or rejected */
+	/* long values are cut, long names are rejected */
 	memset(long_word + 5, 'x', 61);
 	(void)sprintf(expected,
 		      "free=%.60s...: matches free, by its key alone, of e.yaml:3\nd|free: applies: unlimited\n",
 		      long_word + 5);
 	CHECK_TEXT(explained(policy, WORDS("domain=d", long_word)), expected);
 	memset(long_word + 5, 'x', sizeof(long_word) - 6);
+	CHECK_TEXT(explained(policy, WORDS("domain=d", long_word)), expected);
+	memset(long_word, 'x', sizeof(long_word) - 3);
+	long_word[sizeof(long_word) - 3] = '=';
 	CHECK_TEXT(explained(policy, WORDS("domain=d", long_word)), "an attribute is too long: no limit applies\n");
 	weir_policy_free(policy);
 }

@@ -158,5 +158,105 @@ static void more_mistakes(void)
 	CHECK_TEXT(reported, "e.yaml:2:62: too many limits to replace; use at most 256\n");
 }
 
-TESTS(TEST(mistakes_are_all_told), TEST(more_mistakes), TEST(what_envoy_accepts), TEST(windows_are_as_long_as_units),
-      TEST(names_of_plans))
+static const struct weir_metadata *metadata_of(const struct weir_policy *policy)
+{
+	struct request request;
+
+	request_of(WORDS("k=v"), &request);
+	return match(policy, "d", &request)[0].metadata;
+}
+
+/* As YAML reads them: a quoted value is text. */
+static void metadata(void)
+{
+	static const struct {
+		const char *text;
+		enum weir_metadata_kind kind;
+	} rows[] = {
+		{ "7", WEIR_METADATA_NUMBER },    { "-1.5e+3", WEIR_METADATA_NUMBER }, { "+.5", WEIR_METADATA_NUMBER },
+		{ "5.", WEIR_METADATA_NUMBER },   { "1e", WEIR_METADATA_TEXT },        { ".", WEIR_METADATA_TEXT },
+		{ "1.2.3", WEIR_METADATA_TEXT },  { "7x", WEIR_METADATA_TEXT },        { "'7'", WEIR_METADATA_TEXT },
+		{ "yes", WEIR_METADATA_TRUE },    { "False", WEIR_METADATA_FALSE },    { "'true'", WEIR_METADATA_TEXT },
+		{ "~", WEIR_METADATA_NULL },      { "null", WEIR_METADATA_NULL },      { "''", WEIR_METADATA_TEXT },
+		{ "[a, b]", WEIR_METADATA_LIST }, { "[]", WEIR_METADATA_LIST },        { "{a: b}", WEIR_METADATA_MAP },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct weir_policy *policy;
+		const struct weir_metadata *map;
+		char text[256];
+
+		(void)sprintf(
+			text,
+			"domain: d\ndescriptors: [{key: k, rate_limit: {unit: day}, metadata: {a: 1, name: %s}}]\n",
+			rows[i].text);
+		policy = envoy_of(text, 0);
+		CHECK_TEXT(reported, "");
+		map = policy ? metadata_of(policy) : NULL;
+		CHECK(map && map->kind == WEIR_METADATA_MAP && map->members && map->members->next);
+		if (map && map->members && map->members->next) {
+			const struct weir_metadata *const value = map->members->next;
+
+			CHECK_TEXT(value->name, "name");
+			CHECK_EQ(value->kind, rows[i].kind);
+			CHECK(value->next == NULL && value->name_length == 4);
+			if (value->kind == WEIR_METADATA_NUMBER)
+				CHECK_TEXT(value->text, rows[i].text);
+		}
+		weir_policy_free(policy);
+	}
+}
+
+/* The map and 63 values below it, at any depth. */
+static void much_metadata(void)
+{
+	char text[4096] = "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day}, metadata: {a: [";
+	struct weir_policy *policy;
+
+	for (int i = 0; i < 62; i++)
+		strcat(text, "1,");
+	policy = envoy_of(strcat(text, "]}}]"), 0);
+	CHECK_TEXT(reported, "");
+	CHECK(policy && metadata_of(policy));
+	weir_policy_free(policy);
+	strcpy(text + strlen(text) - 4, "1]}}]");
+	CHECK(envoy_of(text, 0) == NULL);
+	CHECK_TEXT(reported, "e.yaml:2:59: too many values in metadata; use at most 64\n");
+	CHECK(envoy_of("domain: d\ndescriptors: [{key: k, metadata: [{key: a}]}]\n", 0) == NULL);
+	CHECK_TEXT(reported, "e.yaml:2:34: found a list; metadata must be a map\n");
+	strcpy(text, "domain: d\ndescriptors: [{key: k, value: ");
+	for (int i = 0; i < 513; i++)
+		strcat(text, "v");
+	CHECK(envoy_of(strcat(text, "}]\n"), 0) == NULL);
+	CHECK_TEXT(reported, "e.yaml:2:15: the value is too long; use at most 512 bytes\n");
+	policy = envoy_of("domain: d\ndescriptors: [{key: k, metadata: , rate_limit: {unit: day}}]\n", 0);
+	CHECK(policy && metadata_of(policy) == NULL);
+	weir_policy_free(policy);
+}
+
+/* A name in a claim is cut after whole characters. */
+static void names_of_limits(void)
+{
+	static const struct {
+		size_t n;
+		size_t shown;
+	} rows[] = { { 1, 2 }, { 31, 62 }, { 32, 62 }, { 1000, 62 } };
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char text[4096] = "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, name: \"";
+		struct weir_policy *policy;
+		struct request request;
+
+		for (size_t j = 0; j < rows[i].n; j++)
+			strcat(text, "\u00e4");
+		policy = envoy_of(strcat(text, "\"}}]"), 0);
+		CHECK_TEXT(reported, "");
+		request_of(WORDS("k=v"), &request);
+		if (policy)
+			CHECK_EQ(strlen(match(policy, "d", &request)[0].name), rows[i].shown);
+		weir_policy_free(policy);
+	}
+}
+
+TESTS(TEST(metadata), TEST(much_metadata), TEST(names_of_limits), TEST(mistakes_are_all_told), TEST(more_mistakes),
+      TEST(what_envoy_accepts), TEST(windows_are_as_long_as_units), TEST(names_of_plans))

@@ -153,12 +153,66 @@ static void requests_bring_limits_and_hits(void)
 	weir_policy_free(policy);
 }
 
+static const struct weir_descriptor_claim *claim_of(const struct weir_policy *policy,
+						    const struct weir_attribute *entry)
+{
+	static struct weir_descriptors_answer answer;
+	const struct weir_descriptor descriptor = { .entries = entry, .n = 1 };
+	struct weir_message why;
+
+	CHECK_EQ(weir_policy_match_descriptors(policy, "d", 1, &descriptor, 1, 1, &answer, &why), WEIR_OK);
+	return answer.claims;
+}
+
+/* A long value matches as any other. Its key has a hash instead, so that a long header is not an error. */
+static void long_values(void)
+{
+	static const struct {
+		char begin;
+		size_t n;
+		uint32_t plan;
+		bool is_short; /* in the key */
+	} rows[] = { { 'a', 512, 0, false },   { 'a', 513, 0, true },  { 'a', 100000, 0, true }, { 's', 513, 1, true },
+		     { 's', 100000, 1, true }, { 'q', 512, 2, false }, { 'q', 100000, 2, true } };
+	static char value[100001];
+	struct weir_policy *const policy = envoy_of(
+		"domain: d\n"
+		"descriptors:\n"
+		"  - {key: k, value: a*, rate_limit: {unit: day}}\n"
+		"  - {key: k, value: s*, share_threshold: true, rate_limit: {unit: day}}\n"
+		"  - {key: k, rate_limit: {unit: day}}\n"
+		"  - {key: k_a, rate_limit: {unit: day}}\n",
+		0);
+
+	CHECK_TEXT(reported, "");
+	for (size_t i = 0; policy && i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct weir_attribute entry = { "k", 1, value, rows[i].n };
+		const struct weir_descriptor_claim *claim;
+		char key[1024];
+		size_t n;
+
+		memset(value, 'a', sizeof(value));
+		value[0] = rows[i].begin;
+		claim = claim_of(policy, &entry);
+		CHECK(claim->applies && claim->plan == rows[i].plan);
+		CHECK_EQ(claim->key_length < 60, rows[i].is_short);
+		n = claim->key_length;
+		memcpy(key, claim->key, n < sizeof(key) ? n : sizeof(key));
+		claim = claim_of(policy, &entry);
+		CHECK(claim->key_length == n && memcmp(claim->key, key, n) == 0);
+		value[rows[i].n - 1] = 'b';
+		claim = claim_of(policy, &entry);
+		CHECK_EQ(claim->key_length == n && memcmp(claim->key, key, n) == 0, rows[i].plan == 1);
+	}
+	weir_policy_free(policy);
+}
+
 static void bad_requests(void)
 {
 	static char long_value[20000];
 	struct weir_policy *policy = envoy_of(nested, 0);
 	static struct weir_descriptors_answer answer;
-	struct weir_attribute entry = { "user", 4, long_value, sizeof(long_value) };
+	struct weir_attribute entry = { long_value, sizeof(long_value), "ann", 3 };
 	struct weir_descriptor descriptors[WEIR_DESCRIPTORS_MAX + 1] = { { .entries = &entry, .n = 1 } };
 	struct weir_message why;
 
@@ -173,7 +227,7 @@ static void bad_requests(void)
 	CHECK_TEXT(why.text, "wrong number of descriptors; use 1 to 64");
 	CHECK_EQ(weir_policy_match_descriptors(policy, "shop", 4, descriptors, 1, 1, &answer, &why), WEIR_ERR_LIMIT);
 	CHECK_TEXT(why.text, "descriptors are too long: all keys of a request have at most 16384 bytes");
-	entry.value_length = 5;
+	entry.name_length = 5;
 	descriptors[0].unit = (enum weir_unit)8;
 	CHECK_EQ(weir_policy_match_descriptors(policy, "shop", 4, descriptors, 1, 1, &answer, &why), WEIR_ERR_LIMIT);
 	weir_policy_free(policy);
@@ -295,5 +349,5 @@ static void agrees_with_a_plain_matcher(void)
 }
 
 TESTS(TEST(the_most_exact_comes_first), TEST(patterns_in_the_order_of_the_file), TEST(keys_are_told_apart),
-      TEST(some_replace_others), TEST(requests_bring_limits_and_hits), TEST(bad_requests),
+      TEST(some_replace_others), TEST(requests_bring_limits_and_hits), TEST(long_values), TEST(bad_requests),
       TEST(attributes_are_one_descriptor), TEST(agrees_with_a_plain_matcher))

@@ -57,4 +57,45 @@ static void keys_are_in_one_form(void)
 	weir_policy_free(policy);
 }
 
-TESTS(TEST(the_example), TEST(keys_are_in_one_form))
+/* Limits with the same key, one after the other, share its bytes. Each of them counts towards the 16384 bytes. */
+static void limits_with_the_same_key_share_it(void)
+{
+	struct weir_policy *const policy = policy_of("limits:\n"
+						     "  - {name: a, key: [user], limit: 1/s}\n"
+						     "  - {name: b, key: [user], limit: 2/s}\n"
+						     "  - {name: c, key: [host, user], limit: 1/s}\n"
+						     "  - {name: d, limit: 1/s}\n"
+						     "  - {name: e, limit: 2/s}\n"
+						     "  - {name: f, key: [user], limit: 1/s}\n"
+						     "  - name: g\n"
+						     "    key: [{attribute: user, default: nobody}]\n"
+						     "    limit: 1/s\n"
+						     "  - {name: h, key: [{attribute: ip, ipv4: 24}], limit: 1/s}\n"
+						     "  - {name: i, key: [ip], limit: 1/s}\n");
+	static char value[6001];
+	struct weir_attribute user = { "user", 4, value, 0 };
+	struct weir_policy_answer answer;
+	struct weir_message why;
+
+	CHECK_TEXT(reported, "");
+	if (policy == NULL)
+		return;
+	CHECK_TEXT(applies(policy, WORDS("user=ann", "host=x", "ip=65.66.67.68")),
+		   "a:enforce:ann:1 b:enforce:ann:1 c:enforce:\\01\\00x\\03\\00ann:1 d:enforce::1 e:enforce::1 "
+		   "f:enforce:ann:1 g:enforce:ann:1 h:enforce:\\04ABC\\00:1 i:enforce:\\04ABCD:1");
+	CHECK_TEXT(applies(policy, WORDS("host=x")), "d:enforce::1 e:enforce::1 g:enforce:nobody:1");
+	memset(value, 'u', sizeof(value) - 1);
+	user.value_length = 4096; /* the keys of a, b, f and g: 16384 bytes */
+	CHECK_EQ(weir_policy_match(policy, &user, 1, 1, &answer, &why), WEIR_OK);
+	CHECK_EQ(answer.n, 6);
+	CHECK(answer.claims[0].key == answer.claims[1].key);
+	user.value_length = 4097;
+	CHECK_EQ(weir_policy_match(policy, &user, 1, 1, &answer, &why), WEIR_ERR_LIMIT);
+	CHECK_TEXT(why.text, "the key of \"g\" is too long: all keys of a request have at most 16384 bytes");
+	user.value_length = 6000; /* f has the third of these keys */
+	CHECK_EQ(weir_policy_match(policy, &user, 1, 1, &answer, &why), WEIR_ERR_LIMIT);
+	CHECK_TEXT(why.text, "the key of \"f\" is too long: all keys of a request have at most 16384 bytes");
+	weir_policy_free(policy);
+}
+
+TESTS(TEST(the_example), TEST(keys_are_in_one_form), TEST(limits_with_the_same_key_share_it))

@@ -24,6 +24,7 @@ import yaml
 BEYOND_A_SCHEMA = [
     "wait needs a limit that delays",
     "consistency: lease needs Redis",
+    "consistency: eventual needs Redis",
     r"duplicate name '",
     r"duplicate attribute in this key",
     r"this override can never match",
@@ -82,6 +83,8 @@ VALID = [
     of(limit(store="table")), of(limit(store="redis", on_store_failure="open")),
     of(limit(overrides=[{"when": {"plan": "x"}, "limit": "5/s", "store": "redis"}])),
     *(of(limit(consistency=how)) for how in ("exact", "lease", {"lease": {}}, {"lease": {"stranded": "1%"}}, {"lease": {"stranded": "050%"}})),
+    *(of(limit(consistency=how)) for how in ("eventual", {"eventual": {}}, {"eventual": {"sync": "10ms"}}, {"eventual": {"sync": "010s", "ahead": "50%"}})),
+    *(of(limit(consistency={"eventual": {"sync": how}})) for how in ("1s", "9999ms", "10000ms", "00100ms")),
     of(limit(overrides=[{"when": {"plan": "x"}, "limit": "5/s", "consistency": "lease"}])),
     of(limit(store_budget="10000ms")), of(limit(store_budget="001ms")),
     *(of(limit(limit="5/s leaky queue 20", wait=wait)) for wait in ("1ms", "5s", "86400000ms", "086400s", "1440min", "24hour", "1day")),
@@ -134,6 +137,9 @@ INVALID = [
     of(limit(overrides=[{"when": {"a": "b"}, "mode": "off", "store_budget": "5ms"}])),
     *(of(limit(consistency=how)) for how in ("exactly", "", ["lease"], {}, {"lease": "5%"}, {"exact": {}}, {"lease": {}, "exact": {}})),
     *(of(limit(consistency={"lease": {"stranded": how}})) for how in (5, "5", "0%", "51%", "5.5%", "-1%", "5 %", "%", ["5%"])),
+    *(of(limit(consistency={"eventual": how})) for how in ("1%", {"ahead": "0%"}, {"ahead": 1}, {"sync": "9ms"}, {"sync": "10001ms"}, {"sync": "11s"},
+                                                           {"sync": "100us"}, {"sync": 100}, {"stranded": "5%"})),
+    of(limit(consistency={"eventual": {}, "lease": {}})),
     of(limit(overrides=[{"when": {"a": "b"}, "mode": "off", "consistency": "lease"}])),
     of(limit(), attributes={"a": "text"}), of(limit(), attributes={"a": {"type": "number"}}),
     of(limit(), attributes={"a": {"lower": "yes"}}), of(limit(), attributes={"a": {"upper": True}}),
@@ -142,7 +148,7 @@ INVALID = [
 
 # Valid by the schema, but rejected by Weir for a rule that a schema cannot express.
 ONLY_WEIR = [
-    {}, {"attributes": {}}, of(limit(store="table", consistency="lease")), of(limit(limit="18446744073709551615/ns fixed_window")), of(limit(cost=11)),
+    {}, {"attributes": {}}, of(limit(store="table", consistency="lease")), of(limit(store="table", consistency="eventual")), of(limit(limit="18446744073709551615/ns fixed_window")), of(limit(cost=11)),
     of(limit(cost=9223372036854775807)), of(limit(match={"ip": {"prefix": "10."}})),
     of(limit(), limit()), of(limit(key=["ip", {"attribute": "ip"}])), of(limit(match={"ip": "10.0.0.1/8"})),
     of(limit(match={"ip": "localhost"})), of(limit(match={"path": "/a?b"})), of(limit(limit="10/s burst 5 burst 5")),
@@ -158,7 +164,7 @@ WORDS = ["", "x", "a*", "gold", "10/s", "0/s", "5/s leaky queue 5", "10.0.0.0/8"
          "true", "5ms", {"local": "5/s"}, 0, 5, 33, -1, True, False, None, [], {}, ["x"], [[]], {"x": "y"}, {"is": "x"}, {"present": True},
          {"attribute": "x"}, {"not": []}]
 KEYS = ["name", "limit", "key", "match", "cost", "mode", "overrides", "when", "attribute", "default", "type", "lower",
-        "ipv6", "store", "on_store_failure", "store_budget", "consistency", "lease", "stranded", "wait", "local", "is", "not", "present", "limits", "attributes", "unmatched", "x", ""]
+        "ipv6", "store", "on_store_failure", "store_budget", "consistency", "lease", "stranded", "eventual", "sync", "ahead", "wait", "local", "is", "not", "present", "limits", "attributes", "unmatched", "x", ""]
 
 SETTINGS = {"store", "on_store_failure", "store_budget"}  # at the top of a document, these are settings of a server
 

@@ -8,6 +8,7 @@ FOLDER keeps npm downloads for the next run. Without it, and without a connectio
 
 import contextlib
 import http.client
+import json
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 
 try:
     import grpc
@@ -69,7 +71,7 @@ def serving(*options, store="table", policy=POLICY, users=None):
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-grpc-"))
         if policy:
-            with open(os.path.join(folder, "policy.yaml"), "w", encoding="ascii") as file:
+            with open(os.path.join(folder, "policy.yaml"), "w", encoding="utf-8") as file:
                 file.write(policy)
             options = ("--policy", os.path.join(folder, "policy.yaml"), *options)
         if users:
@@ -197,16 +199,66 @@ def limits_of_requests(store, n=3000):
         return f"{evicted:.0f} evicted"
 
 
+METADATA = """domain: shop
+descriptors:
+  - key: backend_name
+    value: near
+    quota_mode: true
+    rate_limit: {unit: year, requests_per_unit: 1}
+    metadata: {route: near, weights: {near: 3, n: "3"}, tags: [a, 1.5e1, true, ~]}
+  - key: backend_name
+    value: far
+    quota_mode: true
+    rate_limit: {unit: year, requests_per_unit: 9, name: "%s"}
+    metadata: {route: far, weights: {far: -0.5, near: 1}}
+    descriptors:
+      - {key: user, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 1}, metadata: {}}
+  - {key: free, rate_limit: {unlimited: true}, metadata: {route: free}}
+  - {key: shadow, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 0}, metadata: {shadow: yes}}
+  - {key: bare, metadata: {route: bare}}
+""" % ("ä" * 40)
+
+
 def headers_and_metadata(store):
     with serving("--envoy-headers", "true", "--envoy-metadata", "true", store=store) as one, Client(one.http_at) as client:
         answer = client.ask(descriptor("user=ann", hits=4), descriptor("big=1", "x=y"), descriptor("free=1"))
-        assert answer.headers.keys() == {"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}, answer.headers
-        assert (answer.headers["RateLimit-Limit"], answer.headers["RateLimit-Remaining"]) == ("10", "6")
-        assert int(answer.headers["RateLimit-Reset"]) == answer.statuses[0][4]
+        assert answer.headers == {"RateLimit-Limit": "10", "RateLimit-Remaining": "6", "RateLimit-Reset": str(answer.statuses[0][4])}
         assert answer.metadata == {"domain": "shop", "descriptors": [
             {"entries": ["user=ann"], "limit": "10/365day fixed_window count all", "hitsAddend": 4.0},
-            {"entries": ["big=1", "x=y"]}, {"entries": ["free=1"]}]} or "limit" in answer.metadata["descriptors"][0], answer.metadata
-        assert answer.metadata["domain"] == "shop" and len(answer.metadata["descriptors"]) == 3
+            {"entries": ["big=1", "x=y"]}, {"entries": ["free=1"]}]}, answer.metadata
+        # of the last limit that denies, even if an earlier limit has as little left
+        answer = client.ask(descriptor("user=ann", hits=20), descriptor("shut=1"), descriptor("canary=1", hits=2), hits=1)
+        assert answer.headers["RateLimit-Limit"] == "0" and answer.metadata["hitsAddend"] == 1.0, (answer.headers, answer.metadata)
+        answer = client.ask(*[part(1, part(1, "k") + part(2, b"a\xff\xe4"))])
+        assert answer.metadata["descriptors"] == [{"entries": ["k=a\ufffd\ufffd"]}], answer.metadata
+        # metadata that is too long is left out, so that the client still gets the decision
+        answer = client.ask(part(1, part(1, "k") + part(2, b"\xff" * 100000)), descriptor("shut=1"))
+        assert answer.codes == [OVER_LIMIT, OK, OVER_LIMIT] and answer.metadata is None, answer.codes
+
+
+def metadata_of_limits(store):
+    """Of those with something left: the first value of a name stays, maps are joined."""
+    with serving("--envoy-metadata", "true", store=store, policy=METADATA) as one, Client(one.http_at) as client:
+        both = descriptor("backend_name=near"), descriptor("backend_name=far"), descriptor("free=1"), descriptor("bare=1")
+        answer = client.ask(*both)
+        assert answer.names == [None, "ä" * 31, None, None], answer.names
+        assert answer.metadata["metadata"] == {"route": "near", "weights": {"near": 3.0, "n": "3", "far": -0.5},
+                                               "tags": ["a", 15.0, True, None]}, answer.metadata
+        answer = client.ask(*both)
+        assert answer.codes == [OK, OVER_LIMIT, OK, OK, OK], answer.codes
+        assert answer.metadata["metadata"] == {"route": "far", "weights": {"far": -0.5, "near": 1.0}}, answer.metadata
+        assert client.ask(descriptor("shadow=1")).metadata["metadata"] == {"shadow": True}
+        assert "metadata" not in client.ask(descriptor("free=1"), descriptor("backend_name=far", "user=ann")).metadata
+
+
+def quotas_of_one_backend(store):
+    """The second request of ann uses up one of two quotas for the same backend: it cannot go there."""
+    with serving(store=store, policy=METADATA) as one, Client(one.http_at) as client:
+        two = descriptor("backend_name=far"), descriptor("backend_name=far", "user=ann")
+        assert client.ask(*two).codes == [OK, OK, OK]
+        assert client.ask(*two).codes == [OVER_LIMIT, OK, OVER_LIMIT]
+        assert client.ask(*two, descriptor("backend_name=near")).codes == [OK, OK, OVER_LIMIT, OK]
+        assert client.ask(*two, descriptor("backend_name=near")).codes == [OVER_LIMIT, OK, OVER_LIMIT, OVER_LIMIT]
 
 
 def errors():
@@ -225,11 +277,34 @@ def errors():
         found = client.error(SHOULD_RATE_LIMIT, request("shop", descriptor("user=" + "a" * 1000)), compression=grpc.Compression.Gzip)
         assert found[0] == "UNIMPLEMENTED" and "compressed" in found[1], found
         assert client.ask(descriptor("user=ann")).remaining == [9], "none of these was charged"
+        # a stream of an unknown method that the client does not end; server reflection is one
+        ended = threading.Event()
+
+        def messages():
+            yield b"\x3a\0"
+            ended.wait(TIMEOUT_S)
+
+        stream = client.channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")(messages(), timeout=TIMEOUT_S)
+        try:
+            next(stream)
+            raise AssertionError("a response")
+        except grpc.RpcError as fault:
+            assert fault.code().name == "UNIMPLEMENTED", fault
+        ended.set()
+        assert client.ask(descriptor("user=ann")).remaining == [8], "the connection goes on"
     with serving(policy="limits: [{name: a, limit: 1/s}]\n") as one, Client(one.http_at) as client:
         found = client.error(SHOULD_RATE_LIMIT, request("shop", descriptor("user=ann")))
         assert found[0] == "INVALID_ARGUMENT" and "Weir's format" in found[1], found
     with serving(policy=None) as one, Client(one.http_at) as client:
         assert client.error(SHOULD_RATE_LIMIT, request("shop", descriptor("user=ann")))[0] == "FAILED_PRECONDITION"
+
+
+def long_values_are_decided():
+    """An error would let the request pass where Envoy fails open, so a client could avoid its limit by a long header."""
+    with serving() as one, Client(one.http_at) as client:
+        long = "user=" + "x" * 60000
+        assert [client.ask(descriptor("shut=1"), descriptor(long), descriptor(long + "y")).codes for _ in range(2)] == [[OVER_LIMIT, OVER_LIMIT, OK, OK]] * 2
+        assert client.ask(descriptor(long), descriptor(long + "z")).remaining == [7, 9]
 
 
 def users_and_roles():
@@ -295,22 +370,44 @@ def health():
         one.process = None
 
 
+def clients_that_watch_and_are_gone():
+    """A client that watches is silent. It gets a PING, and is closed if it does not acknowledge it."""
+    ask = (h2.headers(1, h2.END_HEADERS, method="POST", path=WATCH, content_type="application/grpc", te="trailers")
+           + h2.frame(h2.DATA, h2.END_STREAM, 1, bytes(5)))
+    with serving("--http2-idle", "2s") as one:
+        there, gone = h2.Connection(one.http_at), h2.Connection(one.http_at)
+        for raw in there, gone:
+            raw.send(ask)
+            assert raw.until(h2.DATA, 1)
+        for _ in range(2):
+            ping = there.until(h2.PING)
+            assert ping and not ping[1] & h2.ACK, "it stays"
+            there.send(h2.frame(h2.PING, h2.ACK, 0, ping[3]))
+        assert gone.until(h2.PING) and gone.until(h2.PING) is None, "it is closed, and got one PING"
+        there.send(h2.headers(3))
+        assert there.body(3) == b"ok\n"
+        there.close()
+        gone.close()
+
+
 def health_with_a_store():
     """NOT_SERVING until the store was there once. After that its loss changes nothing."""
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(redis())
         store.end()
-        one = stack.enter_context(serving("--store", store.url))
+        one = stack.enter_context(serving("--store", store.url, "--workers", "4"))
         client = stack.enter_context(Client(one.http_at))
         assert dict(fields(client.call(CHECK, b""))) == {1: NOT_SERVING}
         watch = client.channel.unary_stream(WATCH)(b"", timeout=TIMEOUT_S)
         assert dict(fields(next(watch))) == {1: NOT_SERVING}
         store.start()
         assert dict(fields(next(watch))) == {1: SERVING}
-        assert client.ask(descriptor("user=ann")).code == OK
         store.end()
         until(lambda: metric(one, "rate_limiter_store_up") == 0, "the store is down")
         assert dict(fields(client.call(CHECK, b""))) == {1: SERVING}
+        for _ in range(16):  # also by workers that were not called while the store was there
+            with Client(one.http_at, use_local_subchannel_pool=1) as other:
+                assert dict(fields(other.call(CHECK, b""))) == {1: SERVING}
         assert client.ask(descriptor("user=ann")).code == OK
         watch.cancel()
 
@@ -326,6 +423,18 @@ def an_address_for_grpc():
         assert b"serves gRPC" in raw.body(1)
         raw.close()
         assert metric(one, 'rate_limiter_responses_total{protocol="http2"}') == 2
+
+
+def the_address_of_metrics_decides_nothing():
+    with serving("--metrics-listen", "127.0.0.1:0") as one:
+        line = one.process.stdout.readline().decode()
+        assert line.startswith("weir serve: metrics at 127.0.0.1:"), line
+        with Client(line.split()[-1]) as client:
+            found = client.error(SHOULD_RATE_LIMIT, request("shop", descriptor("user=ann")))
+            assert found[0] == "UNIMPLEMENTED" and "metrics and health" in found[1], found
+            assert dict(fields(client.call(CHECK, b""))) == {1: SERVING}
+        with Client(one.http_at) as client:
+            assert client.ask(descriptor("user=ann")).remaining == [9]
 
 
 def many_calls_at_once():
@@ -384,7 +493,7 @@ def over_tls():
 
 
 def grpc_js():
-    """1000 calls at once by @grpc/grpc-js, and an error."""
+    """1000 calls at once by @grpc/grpc-js, and an error. A client that pings too often is told, and goes on with fewer."""
     if len(sys.argv) < 3:
         raise Skipped("no folder for npm")
     folder, here = sys.argv[2], os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients/grpc-js")
@@ -397,9 +506,12 @@ def grpc_js():
         if done.returncode:
             raise Skipped("npm is not reachable")
 
-    def node(method, message, *count):
-        return subprocess.run(["node", os.path.join(here, "grpc.js"), one.http_at, method, message.hex(), *count], check=True,
-                              capture_output=True, text=True, timeout=TIMEOUT_S, env={**os.environ, "WEIR_MODULES": folder}).stdout.splitlines()
+    def run_node(method, message, *more):
+        return subprocess.run(["node", os.path.join(here, "grpc.js"), one.http_at, method, message.hex(), *more], check=True,
+                              capture_output=True, text=True, timeout=TIMEOUT_S, env={**os.environ, "WEIR_MODULES": folder})
+
+    def node(method, message, *more):
+        return run_node(method, message, *more).stdout.splitlines()
 
     with serving() as one:
         lines = node(SHOULD_RATE_LIMIT, request("shop", descriptor("big=1")), "1000")
@@ -407,6 +519,12 @@ def grpc_js():
         assert left == list(range(100000 - 1000, 100000)), (len(left), lines[:3])
         assert node(CHECK, part(1, "ratelimit")) == ["0801"]
         assert node(SHOULD_RATE_LIMIT, request("", descriptor("big=1")))[0].startswith("3 the domain is empty")
+        keepalive = json.dumps({"grpc.keepalive_time_ms": 1, "grpc.keepalive_permit_without_calls": 1})
+        done = run_node(CHECK, b"", "20", "100", keepalive)
+        lines = done.stdout.splitlines()
+        assert len(lines) == 20 and lines.count("0801") >= 10, lines  # GOAWAY may end a call that is under way
+        assert "because of excess pings" in done.stderr and "Increasing ping interval" in done.stderr, done.stderr
+        assert metric(one, 'rate_limiter_connections_closed_total{reason="flood"}') >= 1
 
 
 def with_both(name, test):
@@ -420,12 +538,17 @@ sys.exit(run([
     *with_both("quotas, shadow and replaces", quotas_shadow_and_replaces),
     *with_both("limits of requests", limits_of_requests),
     *with_both("headers and metadata", headers_and_metadata),
+    *with_both("metadata of limits", metadata_of_limits),
+    *with_both("quotas of one backend", quotas_of_one_backend),
     ("errors", errors),
+    ("long values are decided", long_values_are_decided),
     ("users and roles", users_and_roles),
     ("expired and cancelled requests are free", expired_and_cancelled_requests_are_free),
     ("health", health),
+    ("clients that watch and are gone", clients_that_watch_and_are_gone),
     ("health with a store", health_with_a_store),
     ("an address for gRPC", an_address_for_grpc),
+    ("the address of metrics decides nothing", the_address_of_metrics_decides_nothing),
     ("many calls at once", many_calls_at_once),
     ("over TLS", over_tls),
     ("grpc-js", grpc_js),

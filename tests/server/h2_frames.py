@@ -4,9 +4,10 @@ import socket
 import struct
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
-END_STREAM, END_HEADERS, ACK = 1, 4, 1
+END_STREAM, END_HEADERS, PADDED, ACK = 1, 4, 8, 1
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 ENHANCE_YOUR_CALM = 11
+STREAMS_MAX = 128  # of the server
 
 
 def frame(kind, flags=0, stream=0, payload=b""):

@@ -48,6 +48,8 @@ descriptors:
   - key: canary
     shadow_mode: true
     rate_limit: {unit: year, requests_per_unit: 1}
+  - key: named
+    rate_limit: {unit: day, requests_per_unit: 2, name: 'a "name"'}
 """
 
 
@@ -570,6 +572,16 @@ def as_envoys_ratelimit():
                            ("{", "line 1, column")):
             ask.bad(400, said, "POST", "/json", body)
         assert ask.raw("GET", "/healthcheck")[::2] == (200, "OK")
+        # a name; what is left; what is given back
+        named = {**entries("named", "x"), "hitsAddend": 0}
+        fresh = ask.good("POST", "/json", {"domain": "shop", "descriptors": [named]})["statuses"][0]
+        assert fresh["currentLimit"] == {"requestsPerUnit": 2, "unit": "DAY", "name": 'a "name"'}, fresh
+        assert fresh["limitRemaining"] == 2 and 0 < int(fresh["durationUntilReset"][:-1]) <= 86400, fresh
+        left = []
+        for change in {"hitsAddend": 2}, {"hitsAddend": 1, "isNegativeHits": True}, {"hitsAddend": 5, "is_negative_hits": True}:
+            left.append(ask.good("POST", "/json", {"domain": "shop", "descriptors": [{**named, **change}]})["statuses"][0].get("limitRemaining"))
+        assert left == [None, 1, 2], left
+        ask.bad(400, "isNegativeHits: found", "POST", "/json", {"domain": "shop", "descriptors": [{**named, "isNegativeHits": 1}]})
     with serving() as (_, ask, _):
         ask.bad(400, "Weir's format", "POST", "/json", {"domain": "shop", "descriptors": [entries("user", "a")]})
 

@@ -604,13 +604,13 @@ def paths_have_the_mode_that_was_set():
                 assert [os.stat(place).st_mode & 0o7777 for place in (path, one.path)] == [mode, mode], (options, oct(mode))
 
 
-def help_names_both_wires():
+def help_names_the_protocols():
     done = subprocess.run([WEIR, "--help"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
-    assert re.search(r"\n  serve +starts the server, for clients over RESP and HTTP\n", done.stdout), done.stdout
+    assert re.search(r"\n  serve +starts the server, for clients over RESP, HTTP and gRPC\n", done.stdout), done.stdout
 
 
 TESTS = [
-    ("help names both wires", help_names_both_wires),
+    ("help names the protocols", help_names_the_protocols),
     ("a GET is decided, and headers tell of it", a_get_is_decided),
     ("Retry-After is never too early", retry_after_is_never_too_early),
     ("queries are decoded", queries_are_decoded),

@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Servers that lease a limit in one Redis never allow more than the limit.
+"""Servers that lease a limit in one Redis never allow more than the limit, and exceed an eventual one by no more than its bound.
 
     lease_test.py WEIR [SECONDS]
 
 Clients note when they sent each request and when its reply came. For any two instants, the requests that were sent and
-replied to between them are at most `burst + rate x length`, for a window at most its count. ROUNDING is for the two
-clocks that are read. A sliding counter is compared with its own estimate, exactly. Servers are stopped with SIGSTOP and killed with SIGKILL meanwhile. With SECONDS, the load with
-such faults lasts that long."""
-# Covers: src/store/lease_store.c, src/store/lease_background.c, src/store/lease.c, src/server/stores.c, src/engine/limit_row.c
+replied to between them are at most `burst + rate x length`, for a window at most its count. For an eventual limit, `ahead`
+is added for each server but one, and for each that was killed. ROUNDING is for the two
+clocks that are read. A sliding counter is compared with its own estimate, exactly. Servers are stopped with SIGSTOP and killed with SIGKILL
+meanwhile, and then Redis is stopped, and connections break. With SECONDS, each load with such faults lasts that long."""
+# Covers: src/store/lease_store.c, src/store/lease_background.c, src/store/lease.c, src/store/lease_eventual.c, src/store/lease_split.c, src/store/eventual.c, src/server/stores.c, src/engine/limit_row.c
 
 import bisect
 import contextlib
+import http.client
 import itertools
+import json
 import os
 import random
 import signal
@@ -21,7 +24,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from daemon import daemon, run
+from daemon import TIMEOUT_S, daemon, run
 from redis_server import redis
 from resp_client import Client, Refused, until
 
@@ -38,18 +41,20 @@ limits:
   - {name: window, key: [window], limit: 50/s fixed_window, consistency: {lease: {stranded: 40%%}}, on_store_failure: closed}
   - {name: counter, key: [counter], limit: 50/s sliding_counter, consistency: {lease: {stranded: 40%%}}, on_store_failure: closed}
   - {name: exact, key: [exact], limit: 20/1000day}
+  - {name: later, key: [later], limit: 300/s burst 400, consistency: {eventual: {ahead: 5%%}}, on_store_failure: closed}
+  - {name: total, key: [total], limit: 2000/1000day fixed_window, consistency: {eventual: {ahead: 2%%, sync: 30ms}}, on_store_failure: closed}
   - {name: moved, key: [moved], limit: %s/1000day, consistency: {lease: {stranded: 30%%}}, on_store_failure: closed}
 """
 
 
 @contextlib.contextmanager
-def servers(store, n, *options, policy=POLICY % 300):
+def servers(store, n, *options, policy=POLICY % 300, **places):
     """Runs n servers on one Redis that know of each other."""
     with tempfile.TemporaryDirectory(prefix="weir-lease-") as folder, contextlib.ExitStack() as stack:
         path = os.path.join(folder, "policy.yaml")
         with open(path, "w", encoding="utf-8") as file:
             file.write(policy)
-        ones = [stack.enter_context(daemon(WEIR, "--store", store.url, "--workers", "2", "--policy", path, *PATIENT, *options))
+        ones = [stack.enter_context(daemon(WEIR, "--store", store.url, "--workers", "2", "--policy", path, *PATIENT, *options, **places))
                 for _ in range(n)]
         for one in ones:
             one.policy = path
@@ -120,6 +125,23 @@ def lease_some(client):
 
 def left_of(client):
     return client.ask("WEIR.PEEK", "k", "@once")["remaining"]
+
+
+def a_refund_goes_back_into_its_lot():
+    with redis() as store, servers(store, 1) as (one,), Client(one, protocol=3) as client:
+        def goes_back():
+            lease_some(client)
+            before, spent, expired = info(client, "lease_held"), info(client, "lease_allowed"), info(client, "lease_expired")
+            if before < 2 or check(client, before, once="k") < before or info(client, "lease_allowed") < spent + before:
+                return False  # more was drawn meanwhile
+            left, held = left_of(client), info(client, "lease_held")
+            after = client.ask("WEIR.REFUND", "k", "@once", before)["remaining"]
+            if info(client, "lease_expired") > expired or info(client, "lease_held") != held + before:
+                return False
+            assert after == left + before, (left, after, before)
+            return True
+
+        until(goes_back, "what was spent here is held again, unless the lot was replaced")
 
 
 def holds_refunds_and_resets_work():
@@ -371,9 +393,13 @@ def the_oracles_see_one_too_many():
     assert most_over(at(*[1000] * 400, *[1100] * 32), 300, 400) > 1
 
 
-def allowed_from_leases(one):
+def info_of(one, name):
     with Client(one, protocol=3) as client:
-        return info(client, "lease_allowed")
+        return info(client, name)
+
+
+def allowed_from_leases(one):
+    return info_of(one, "lease_allowed")
 
 
 def faults(ones, seconds, seed):
@@ -398,7 +424,7 @@ def faults(ones, seconds, seed):
 
 def never_over_the_limit_whatever_stops():
     seed = random.randrange(1 << 32)
-    keys = [("bucket", "a"), ("bucket", "b"), ("counter", "a"), ("once", "a"), ("once", "b")]
+    keys = [("bucket", "a"), ("bucket", "b"), ("counter", "a"), ("once", "a"), ("once", "b"), ("later", "a"), ("total", "a"), ("total", "b")]
     with redis() as store, servers(store, 3) as ones:
         loads = [Load(one, keys, seed + i) for i, one in enumerate(ones)]
         try:
@@ -412,14 +438,215 @@ def never_over_the_limit_whatever_stops():
         requests = [request for load in loads for request in load.allowed[limit, key]]
         if limit == "once":
             over = len(requests) - 600
+        elif limit == "total":
+            over = len(requests) - 2000 - (len(ones) - 1 + done["killed"]) * 40
         elif limit == "bucket":
             over = most_over(requests, 300, 400)
+        elif limit == "later":
+            over = most_over(requests, 300, 400 + (len(ones) - 1 + done["killed"]) * 20)
         else:
             over = most_over_a_counter(requests, 50)
-        assert requests and over <= (ROUNDING if limit == "bucket" else 0), f"seed {seed}: {limit} {key}: {over:.3f} over, of {len(requests)}"
+        assert requests and over <= (ROUNDING if limit in ("bucket", "later") else 0), f"seed {seed}: {limit} {key}: {over:.3f} over, of {len(requests)}"
         report.append(f"{limit} {key}: {len(requests)}")
     assert done["from held units"] > 0, "nothing was leased"
     return f"seed {seed}, {done}; {', '.join(report)}"
+
+
+HUNG = """
+limits:
+  - {name: once, key: [once], limit: 600/1000day fixed_window, consistency: {lease: {stranded: 20%}}}
+  - {name: bucket, key: [bucket], limit: 300/s burst 400, consistency: {lease: {stranded: 50%}}}
+  - {name: later, key: [later], limit: 300/s burst 400, consistency: {eventual: {ahead: 5%}}}
+  - {name: total, key: [total], limit: 2000/1000day fixed_window, consistency: {eventual: {ahead: 2%, sync: 30ms}}}
+""".replace("}}}", "}}, on_store_failure: closed, store_budget: 50ms}")
+
+
+def never_over_the_limit_whatever_redis_does():
+    """It hangs, and connections break, but it loses nothing. Requests that time out may take effect later."""
+    seed = random.randrange(1 << 32)
+    rng, keys, faults_made = random.Random(seed), [("once", "a"), ("bucket", "a"), ("later", "a"), ("total", "a")], 0
+    with redis() as store, servers(store, 3, policy=HUNG) as ones:
+        loads, end = [Load(one, keys, seed + i) for i, one in enumerate(ones)], time.monotonic() + SECONDS
+        try:
+            while time.monotonic() < end:
+                time.sleep(rng.random() * 0.5)
+                if rng.random() < 0.6:
+                    store.tell(signal.SIGSTOP)
+                    time.sleep(rng.random() ** 2)
+                    store.tell(signal.SIGCONT)
+                else:
+                    with store.connect() as client:
+                        client.sendall(b"CLIENT KILL TYPE normal SKIPME yes\r\n")
+                        assert client.recv(1) == b":"
+                faults_made += 1
+        finally:
+            for load in loads:
+                load.stop()
+    requests = {limit: [request for load in loads for request in load.allowed[limit, key]] for limit, key in keys}
+    over = {
+        "once": len(requests["once"]) - 600,
+        "bucket": most_over(requests["bucket"], 300, 400) - ROUNDING,
+        "later": most_over(requests["later"], 300, 400 + 2 * 20) - ROUNDING,
+        "total": len(requests["total"]) - 2000 - 2 * 40,
+    }
+    assert all(requests.values()) and max(over.values()) <= 0, (seed, over)
+    return f"seed {seed}, {faults_made} faults, allowed " + ", ".join(f"{limit} {len(of)}" for limit, of in requests.items())
+
+
+def eventual_limits_stay_within_their_bound():
+    with redis() as store, servers(store, 3) as ones, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(one, protocol=3)) for one in ones]
+        total = sum(check(client, 20, total="k") for _ in range(60) for client in clients)
+        assert 2000 <= total <= 2000 + 2 * 40, total
+        until(lambda: all(info(client, "eventual_waiting") == 0 for client in clients), "all is pushed")
+        here, calls = (sum(info(client, name) for client in clients) for name in ("eventual_allowed", "store_calls"))
+        assert here > 500 and calls < total, (here, calls)
+        return f"{total} of 2000 and 80 ahead, {here} of them without Redis"
+
+
+WAITED_LATER = """
+limits:
+  - {name: wait, key: [wait], limit: 50/s burst 40, consistency: {eventual: {ahead: 10%}}, on_store_failure: closed}
+"""
+
+
+def waits_for_an_eventual_limit_end_when_it_allows():
+    """Over RESP at one server, over HTTP at the other. Each may be ahead by 4 units."""
+    def by_resp(one, ask):
+        with Client(one, protocol=3) as client:
+            ask(lambda: client.ask("WEIR.TAKE", "k", "@wait", 1, "WAIT", 60000)["allowed"])
+
+    def by_http(one, ask):
+        host, port = one.http_at.rsplit(":", 1)
+        body = json.dumps({"limit": "@wait", "key": "k", "cost": 1, "wait": "60s"})
+        with contextlib.closing(http.client.HTTPConnection(host, int(port), timeout=TIMEOUT_S)) as client:
+            def take():
+                client.request("POST", "/v1/take", body, {"Content-Type": "application/json"})
+                answer = client.getresponse()
+                return answer.read() and answer.status == 200
+
+            ask(take)
+
+    with redis() as store, servers(store, 2, policy=WAITED_LATER, http="127.0.0.1:0") as ones:
+        requests, refused = [], []
+
+        def ask(take):
+            for _ in range(50):
+                sent = time.time_ns()
+                if take():
+                    requests.append((sent, time.time_ns()))
+                else:
+                    refused.append(sent)
+
+        threads = [threading.Thread(target=way, args=(one, ask)) for way, one in zip((by_resp, by_http), ones)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        here = sum(info_of(one, "eventual_allowed") for one in ones)
+        assert len(requests) == 100 and not refused, (len(requests), len(refused))
+        assert most_over(requests, 50, 40 + 4) <= ROUNDING
+        assert here > 0, "all were decided by Redis"
+        return f"{here} of 100 without Redis"
+
+
+QUEUED = """
+limits:
+  - {name: total, key: [total], limit: 2000/1000day fixed_window, consistency: {eventual: {ahead: 2%%, sync: %s}}, on_store_failure: closed}
+  - {name: queue, key: [queue], limit: 1/hour leaky queue 5}
+"""
+
+
+def a_check_waits_for_a_queue_beside_an_eventual_limit():
+    """The queue decides in Redis, and what waits of the other limit goes with it. A check that is given up, or denied, takes
+    nothing. The mirror has what is left after the next push, since Redis has reserved units for it during the call."""
+    with redis() as store, servers(store, 1, policy=QUEUED % "50ms") as (one,), Client(one, protocol=3) as client:
+        def has_left(n, what):
+            until(lambda: total_left(client) == n, what)
+
+        assert check(client, 20, total="k") == 20
+        reply = client.ask("WEIR.CHECK", "WAIT", 60000, "total", "k", "queue", "q")
+        assert reply["allowed"], reply
+        has_left(2000 - 21, "the first one departs at once")
+        reply = client.ask("WEIR.CHECK", "WAIT", 60000, "total", "k", "queue", "q")
+        assert not reply["allowed"] and reply["waited"] == 0, reply
+        has_left(2000 - 21, "the second one would wait an hour")
+        assert check(client, 5, total="k") == 5
+        with Client(one, protocol=3) as gone:
+            gone.send("WEIR.CHECK", "WAIT", 86400000, "total", "k", "queue", "q")
+            has_left(2000 - 27, "it is charged, and waits an hour")
+        has_left(2000 - 26, "it is given up, and what it was charged is given back")
+        assert check(client, 3, total="k") == 3
+        denied = client.ask("WEIR.CHECK", "COST", 1990, "WAIT", 60000, "total", "k")
+        assert not denied["allowed"] and denied["waited"] == 0, denied
+        has_left(2000 - 29, "a check does not wait for a limit that denies")
+
+
+def a_hold_of_an_eventual_limit_goes_back_wherever_it_is():
+    """Before it is pushed to the server, after that to Redis, and so does what settling leaves."""
+    with redis() as store, servers(store, 1, policy=QUEUED % "10s") as (one,), Client(one, protocol=3) as client:
+        def hold(name, n):
+            assert client.ask("WEIR.HOLD", name, "k", "@total", n, 60000)["allowed"]
+
+        assert check(client, 1, total="k") == 1  # by Redis
+        hold("here", 10)
+        until(lambda: info(client, "eventual_waiting") == 10, "it waits")
+        client.ask("WEIR.RELEASE", "here")
+        until(lambda: info(client, "eventual_waiting") == 0 and total_left(client) == 1999, "it does not wait any more")
+        pushes = info(client, "eventual_pushes")
+        hold("part", 10)
+        client.ask("WEIR.SETTLE", "part", 4)
+        until(lambda: info(client, "eventual_waiting") == 4 and total_left(client) == 1995, "what was used waits")
+        assert info(client, "eventual_pushes") == pushes
+        hold("pushed", 25)  # more than half of what may wait
+        until(lambda: info(client, "eventual_waiting") == 0, "it is pushed")
+        client.ask("WEIR.RELEASE", "pushed")
+        until(lambda: total_left(client) == 1995, "Redis gave it back")
+        hold("more", 10)
+        client.ask("WEIR.SETTLE", "more", 17)
+        until(lambda: total_left(client) == 1978, "more was used than held")
+
+
+def total_left(client):
+    return client.ask("WEIR.PEEK", "k", "@total")["remaining"]
+
+
+def an_eventual_limit_knows_holds_refunds_and_resets():
+    with redis() as store, servers(store, 2) as ones, Client(ones[0], protocol=3) as one, Client(ones[1], protocol=3) as other:
+        for _ in range(5):
+            assert one.ask("WEIR.TAKE", "k", "@total", 1)["allowed"]
+        assert total_left(one) == 1995
+        assert one.ask("WEIR.HOLD", "h", "k", "@total", 10, 60000)["allowed"]
+        one.ask("WEIR.SETTLE", "h", 4)
+        until(lambda: total_left(other) == 1991, "what was pushed and settled is in Redis")
+        assert one.ask("WEIR.REFUND", "k", "@total", 3)["remaining"] == 1994
+        until(lambda: total_left(other) == 1994, "the refund is in Redis")
+        for _ in range(3):
+            assert one.ask("WEIR.TAKE", "k", "@total", 1)["allowed"]
+        one.ask("WEIR.RESET", "k", "@total")
+        assert total_left(one) == 2000
+        until(lambda: total_left(other) == 2000, "the reset is in Redis")
+        assert check(one, 20, total="k", exact="e") == 20 and check(one, 1, total="k", exact="e") == 0
+        until(lambda: total_left(other) == 1980, "all or nothing")
+
+
+def an_eventual_limit_without_redis_is_decided_by_on_store_failure():
+    with redis() as store, servers(store, 1) as ones, Client(ones[0], protocol=3) as client:
+        assert check(client, 3, total="k") == 3
+        store.end()
+        until(lambda: check(client, 1, total="k") == 0, "on_store_failure: closed")
+        store.start()
+        until(lambda: check(client, 1, total="k") == 1, "Redis is back")
+
+
+def a_server_that_stops_pushes_what_waits():
+    with redis() as store, servers(store, 2) as ones, Client(ones[1], protocol=3) as other:
+        with Client(ones[0], protocol=3) as one:
+            assert check(one, 30, total="k") == 30
+            waits = info(one, "eventual_waiting")
+        ones[0].end(signal.SIGTERM)
+        assert total_left(other) == 1970
+        return f"{waits} units waited"
 
 
 def each_window_has_its_count():
@@ -446,6 +673,7 @@ if __name__ == "__main__":
         ("servers share exactly the limit", servers_share_exactly_the_limit),
         ("a server that ends gives back", a_server_that_ends_gives_back),
         ("several limits are all or nothing", several_limits_are_all_or_nothing),
+        ("a refund goes back into its lot", a_refund_goes_back_into_its_lot),
         ("holds, refunds and resets work", holds_refunds_and_resets_work),
         ("held units are spent while Redis is gone", held_units_are_spent_while_redis_is_gone),
         ("a change counts what was leased", a_change_counts_what_was_leased),
@@ -453,7 +681,15 @@ if __name__ == "__main__":
         ("waits end when the limit allows", waits_end_when_the_limit_allows),
         ("Redis is killed and keeps its data", redis_is_killed_and_keeps_its_data),
         ("Redis is killed and loses its data", redis_is_killed_and_loses_its_data),
+        ("eventual limits stay within their bound", eventual_limits_stay_within_their_bound),
+        ("an eventual limit knows holds, refunds and resets", an_eventual_limit_knows_holds_refunds_and_resets),
+        ("an eventual limit without Redis is decided by on_store_failure", an_eventual_limit_without_redis_is_decided_by_on_store_failure),
+        ("waits for an eventual limit end when it allows", waits_for_an_eventual_limit_end_when_it_allows),
+        ("a check waits for a queue beside an eventual limit", a_check_waits_for_a_queue_beside_an_eventual_limit),
+        ("a hold of an eventual limit goes back wherever it is", a_hold_of_an_eventual_limit_goes_back_wherever_it_is),
+        ("a server that stops pushes what waits", a_server_that_stops_pushes_what_waits),
         ("each window has its count", each_window_has_its_count),
         ("the oracles see one too many", the_oracles_see_one_too_many),
         ("never over the limit, whatever stops", never_over_the_limit_whatever_stops),
+        ("never over the limit, whatever Redis does", never_over_the_limit_whatever_redis_does),
     ]))

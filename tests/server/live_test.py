@@ -373,6 +373,27 @@ def test_consistency():
         assert set(of(ask.good("/v1/live")).values()) == {("exact", 0)}
 
 
+def test_eventual():
+    """Both servers may be ahead by 30 units of `later`, which are pushed at last when 15 wait."""
+    policy = ("limits:\n  - {name: later, key: [user], limit: 600/3000day fixed_window, consistency: {eventual: {sync: 10s, ahead: 5%}}}\n"
+              "  - {name: few, match: {path: /}, limit: 99/s, consistency: eventual}\n"
+              "  - {name: own, match: {path: /}, limit: 1000/s, store: table}\n")
+    words = (policy, "--store_budget", "10s")
+    of = lambda live: {limit["name"]: (limit["consistency"], limit["eventual_bound"]) for limit in live["limits"]}
+    with redis() as server, serving(*words, "--store", server.url) as (_, ask), serving(*words, "--store", server.url) as (_, other):
+        for one in (ask, other):
+            live = one.until(lambda live: live["store"]["nodes"] == 2)
+            assert of(live) == {"later": ("eventual", 30), "few": ("exact", 0), "own": ("exact", 0), "(inline)": ("exact", 0)}, of(live)
+            assert live["store"]["eventual_waiting"] == 0
+        ask.check(11, user="ann")  # the first one goes to Redis
+        ask.until(lambda live: live["store"]["eventual_waiting"] == 10)
+        assert other.good("/v1/live")["store"]["eventual_waiting"] == 0
+        ask.check(5, user="ann")
+        ask.until(lambda live: live["store"]["eventual_waiting"] == 0)
+    with serving(policy) as (_, ask):
+        assert set(of(ask.good("/v1/live")).values()) == {("exact", 0)}
+
+
 def test_views_of_a_store():
     with redis() as server, serving(POLICY, "--store", server.url, "--store_budget", "10s") as (_, ask):
         deadline = time.monotonic() + TIMEOUT_S

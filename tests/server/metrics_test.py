@@ -420,6 +420,50 @@ def leases_are_counted():
             until(lambda: lease("bound_units", ask.page(), limit="leased") == 180, "the bound follows the limit")
 
 
+EVENTUAL = """limits:
+  - {name: total, key: [user], limit: 600/3000day fixed_window, consistency: {eventual: {sync: 10s, ahead: 5%}}}
+  - {name: bucket, key: [user], match: {path: /}, limit: 1000/s, consistency: eventual}
+  - {name: few, key: [user], match: {path: /}, limit: 99/s, consistency: eventual}
+  - {name: local, key: [user], match: {path: /}, limit: 600/3000day, store: table}
+"""
+
+
+def eventual_limits_are_counted():
+    """A server may be ahead by 30 units of `total`. It pushes every 10 s, or when 15 wait."""
+    eventual = lambda name, page, **labels: page.get("rate_limiter_eventual_" + name, **labels)
+    bounds = lambda page: [eventual("bound_units", page, limit=name) for name in ("total", "bucket", "few", "local")]
+    with redis() as server, contextlib.ExitStack() as stack:
+        words = ("--store", server.url, "--store_budget", "10s")
+        one, ask, _ = stack.enter_context(serving(EVENTUAL, *words))
+        client = stack.enter_context(Client(one))
+        until(lambda: client.info()["store_nodes"] == "1", "the store came up")
+        assert bounds(ask.page()) == [0, 0, None, None], "a server alone never exceeds a limit"
+        _, other, _ = stack.enter_context(serving(EVENTUAL, *words))
+        until(lambda: client.info()["store_nodes"] == "2", "the servers know of each other")
+        until(lambda: bounds(other.page()) == bounds(ask.page()) == [30, 10, None, None], "each says the bound")
+
+        def take(n=1):
+            return client.ask("WEIR.TAKE", "k", "@total", n)[0]
+
+        def numbers():
+            page = ask.page()
+            return [int(eventual("decisions_total", page, outcome=outcome)) for outcome in ("allowed", "denied")] + \
+                [int(eventual("waiting_units", page)), int(eventual("pushes_total", page))]
+
+        assert numbers() == [0, 0, 0, 0] and take() == 1
+        assert [take() for _ in range(10)] == [1] * 10
+        until(lambda: numbers() == [10, 0, 10, 0], "the first request went to Redis, and the others wait to be pushed")
+        info = client.info()
+        assert [info["eventual_" + name] for name in ("allowed", "denied", "waiting", "pushes")] == ["10", "0", "10", "0"], info
+        assert take(5) == 1
+        until(lambda: numbers() == [11, 0, 0, 1], "half of what may wait was pushed")
+        assert take(600 - 16) == 1 and take() == 0, "Redis allows more at once than may wait here"
+        until(lambda: numbers() == [11, 1, 0, 1], "a mirror denies")
+        assert other.page().get("rate_limiter_eventual_decisions_total", outcome="allowed") == 0, "each server counts its own"
+        client.ask("WEIR.CHANGE", "total", "900/3000day fixed_window")
+        until(lambda: bounds(ask.page())[0] == bounds(other.page())[0] == 45, "the bound follows the limit, on all servers")
+
+
 class Quiet:
     """A server with a single request. Its limits have a fill that disappears after a while; the other tests run
     meanwhile."""
@@ -456,6 +500,7 @@ TESTS = [
     ("formats are negotiated", formats_are_negotiated),
     ("with a store", with_a_store),
     ("leases are counted", leases_are_counted),
+    ("eventual limits are counted", eventual_limits_are_counted),
 ]
 
 if __name__ == "__main__":

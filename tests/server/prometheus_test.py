@@ -38,6 +38,7 @@ POLICY = """limits:
   - {name: shaped, key: [ip], limit: 5/day leaky queue 5}
   - {name: canary, key: [ip], limit: 1/day sliding_log, mode: shadow}
   - {name: leased, key: [ip], match: {path: /leased}, limit: 100/s burst 200, consistency: lease}
+  - {name: eventual, key: [ip], match: {path: /eventual}, limit: 100/s burst 200, consistency: eventual}
 """
 
 
@@ -191,7 +192,7 @@ def expected(instance):
         of("rate_limiter_rejected_total", "per-ip"): 2, of("rate_limiter_requests_total", "everyone"): 3,
         of("rate_limiter_shadow_rejected_total", "canary"): 2, of("rate_limiter_delayed_total", "shaped"): 2,
         of("rate_limiter_limit_capacity", "everyone"): 100,
-        of("rate_limiter_lease_bound_units", "leased"): 10,
+        of("rate_limiter_lease_bound_units", "leased"): 10, of("rate_limiter_eventual_bound_units", "eventual"): 0,
         f'rate_limiter_request_duration_seconds_count{{instance="{instance}",throttled="true"}}': 3 + 1,
         f'rate_limiter_store_up{{instance="{instance}"}}': 1, f'rate_limiter_policy_refused{{instance="{instance}"}}': 0,
         f'count(rate_limiter_build_info{{instance="{instance}",service="shop"}})': 1,

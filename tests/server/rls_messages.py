@@ -77,11 +77,18 @@ def status_of(message):
     return found.get(1, 0), limit and limit.get(1, 0), limit and limit.get(2, 0), found.get(3, 0), reset
 
 
+def name_of(message):
+    """The name of the limit of a DescriptorStatus, or None."""
+    name = dict(fields(dict(fields(message)).get(2, b""))).get(3)
+    return name and name.decode()
+
+
 class Answer:
     def __init__(self, message):
         every = fields(message)
         self.code = dict(every).get(1, 0)
         self.statuses = [status_of(value) for number, value in every if number == 2]
+        self.names = [name_of(value) for number, value in every if number == 2]
         self.headers = {name.decode(): value.decode() for name, value in
                         (tuple(content for _, content in fields(value)) for number, value in every if number == 3)}
         self.metadata = next((struct_of(value) for number, value in every if number == 6), None)
@@ -97,7 +104,7 @@ class Answer:
 
 def value_of(message):
     number, content = fields(message)[0]
-    return {2: lambda: content, 3: lambda: content.decode(), 5: lambda: struct_of(content),
+    return {1: lambda: None, 2: lambda: content, 3: lambda: content.decode(), 4: lambda: bool(content), 5: lambda: struct_of(content),
             6: lambda: [value_of(one) for _, one in fields(content)]}[number]()
 
 

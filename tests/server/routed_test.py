@@ -120,6 +120,28 @@ def every_limit_says_where_it_is():
         assert "ip=1.1.1.1, in the table" in explained and "api_key=k, in Redis, if the store fails closed" in explained, explained
 
 
+AGREED = """limits:
+  - {name: leased, key: [ip], limit: 100/s burst 200, consistency: lease}
+  - {name: later, key: [ip], limit: 200/s, consistency: {eventual: {sync: 1s, ahead: 2%}}}
+  - {name: few, key: [ip], limit: 49/s, consistency: {eventual: {ahead: 2%}}}
+"""
+
+
+def every_limit_says_how_servers_agree():
+    with redis() as store, server_on(store, AGREED) as (one, client):
+        assert client.ask("WEIR.EXPLAIN", "ip", "1.1.1.1") == [
+            "leased: applies: 100/s burst 200, key ip=1.1.1.1, leased with up to 5% stranded",
+            "later: applies: 200/s, key ip=1.1.1.1, eventual with up to 2% ahead, pushed every 1000ms",
+            "few: applies: 49/s, key ip=1.1.1.1, exact (servers may be ahead by less than 1 unit; raise ahead or the limit)"]
+        client.ask("WEIR.CHANGE", "later", "300/s")
+        said = json.loads(visit(one, "GET", "/v1/explain?ip=1.1.1.1")[1])["lines"]
+        assert [line.partition(" on all servers by ")[0] for line in said[1:2]] == ["later: applies: 200/s, changed to 300/s"], said
+        assert said[1].endswith("Z, key ip=1.1.1.1, eventual with up to 2% ahead, pushed every 1000ms"), said
+        client.ask("WEIR.CHANGE", "later", "40/s")
+        line = client.ask("WEIR.EXPLAIN", "ip", "1.1.1.1")[1]
+        assert line.endswith(", exact (servers may be ahead by less than 1 unit; raise ahead or the limit)"), line
+
+
 # A limit of the table and one of Redis, together and alone. The replies do not depend on where the state is.
 COMMANDS = [
     ("WEIR.ALL", "1.1.1.1", "@edge", "1", "k", "@central", "2", "u", "@otherwise", "1"),
@@ -235,7 +257,7 @@ def the_table_holds_what_redis_cannot():
 
 
 TESTS = [two_edges_share_what_is_in_redis, what_an_edge_denies_does_not_reach_redis, attempts_count_wherever_they_are_denied,
-         shadows_are_counted_in_both, every_limit_says_where_it_is, every_command_answers_as_with_a_table,
+         shadows_are_counted_in_both, every_limit_says_where_it_is, every_limit_says_how_servers_agree, every_command_answers_as_with_a_table,
          without_redis_the_table_decides_on, who_leaves_is_charged_everywhere_or_nowhere, a_limit_moves_from_one_to_the_other,
          redis_must_be_there, the_table_holds_what_redis_cannot]
 

@@ -353,7 +353,8 @@ static void the_environment_names_the_file(void)
 	"FILE:" place                                                                                                  \
 	": users.web: found an unknown key; use password, password_file or sha256, token or token_sha256, certificate, roles and key_prefix\n"
 #define PREFIX_RIGHT "use 1 to 31 letters, digits and . _ @ -, then a slash, as in acme/\n"
-#define WHERE_RIGHT "use HOST:PORT or the path of a socket, such as 127.0.0.1:6380, [::1]:6380 or ./socket\n"
+#define WHERE_RIGHT                                                                                                    \
+	"use HOST:PORT, tls://HOST:PORT or the path of a socket, such as 127.0.0.1:6380, [::1]:6380 or ./socket\n"
 
 /* FILE stands for the path of the file. */
 static const struct {

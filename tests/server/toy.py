@@ -16,9 +16,13 @@ if IS_TOY:
 
 TABLE = "the toy keeps all keys, however small the table"
 ARENA = "the arena matters where the table is the store"
+REDIS = "the limit needs a Redis"
 
 # By suite and test.
 TESTS = {
+    "live_test": {
+        "eventual": REDIS,
+    },
     "policy_test": {
         "logs that do not fit the arena are told": ARENA,
     },

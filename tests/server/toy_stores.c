@@ -83,7 +83,7 @@ void weir__stores_free(struct weir__stores *stores)
 static void status(struct weir__store *store, struct weir__store_status *ret_status)
 {
 	(void)store;
-	*ret_status = (struct weir__store_status){ .health = WEIR__STORE_UP, .nodes = 1 };
+	*ret_status = (struct weir__store_status){ .health = WEIR__STORE_UP, .was_up = true, .nodes = 1 };
 }
 
 struct weir__store *weir__stores_open(struct weir__stores *stores, uint32_t worker, struct weir_guard *guard,

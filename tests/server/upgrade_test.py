@@ -24,7 +24,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
-from daemon import TIMEOUT_S, bulks, connect_to, expect, receive, receive_all, run  # noqa: E402
+from daemon import TIMEOUT_S, bulks, connect_to, daemon, expect, receive, receive_all, run  # noqa: E402
 from redis_server import redis  # noqa: E402
 from resp_client import Client  # noqa: E402
 
@@ -428,6 +428,158 @@ def held_units_go_on_with_a_table_that_does():
                 assert here == (2 if is_file else 0), (is_file, here)
 
 
+EVENTUAL = """limits:
+  - {name: later, key: [user], limit: 600/1000day fixed_window, consistency: {eventual: {sync: 10s, ahead: 10%}}, on_store_failure: closed}"""
+
+
+def waiting(client):
+    return int(client.info()["eventual_waiting"])
+
+
+def take_later(client, n):
+    assert [client.ask("WEIR.TAKE", "k", "@later")[0] for _ in range(n)] == [1] * n
+
+
+def later_left(client):
+    return client.ask("WEIR.PEEK", "k", "@later")[2]
+
+
+@contextlib.contextmanager
+def line_with_eventual(is_file):
+    """Servers of which each may take over the table, and a server beside them on the same Redis."""
+    with line(settings_of()) as one, redis() as store:
+        path = os.path.join(one.folder, "later.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(EVENTUAL)
+        one.set(settings_of(*([f"file: {one.folder}/table"] if is_file else []), f"store: {store.url}", "store_budget: 10s",
+                            "workers: 2", f"policy: {path}"))
+        assert one.ended(one.upgrade()) == 0
+        with daemon(WEIR, "--store", store.url, "--store_budget", "10s", "--policy", path) as other:
+            for server in (Serving(one), other):
+                with Client(server) as client:
+                    wait_until(lambda client=client: client.info()["store_state"] == "up", one.said)
+            yield one, other
+
+
+def waiting_units_are_pushed_before_the_process_ends():
+    """Otherwise they would be pushed after 10 s, or when half of what may wait does. With a table that goes on, both
+    processes decide by one mirror meanwhile."""
+    for is_file in (True, False):
+        with line_with_eventual(is_file) as (one, other):
+            with Client(Serving(one)) as client:
+                take_later(client, 21)  # the first one goes to Redis
+                wait_until(lambda client=client: waiting(client) == 20, client.info)
+                before = one.upgrade()
+                with Client(Serving(one)) as after:
+                    wait_until(lambda client=after: client.info()["store_state"] == "up", one.said)
+                    if is_file:
+                        take_later(after, 3)
+                        assert later_left(after) == later_left(client) == 600 - 24
+                        assert int(after.info()["eventual_allowed"]) == 3, after.info()
+                    take_later(client, 2)
+            assert one.ended(before) == 0
+            used = 26 if is_file else 23
+            with Client(other) as client:  # by Redis, because it has not used the key
+                assert later_left(client) == 600 - used, (is_file, later_left(client))
+            with Client(Serving(one)) as client:
+                assert later_left(client) == 600 - used, (is_file, later_left(client))
+                assert waiting(client) == 0, (is_file, client.info())
+                take_later(client, 5)
+            assert one.ended(one.upgrade()) == 0
+            with Client(Serving(one)) as client:
+                assert later_left(client) == 600 - used - 5, (is_file, later_left(client))
+
+
+BUSY = EVENTUAL.replace("sync: 10s", "sync: 200ms").replace("600/1000day", "10000000/1000day").replace("ahead: 10%", "ahead: 1%")
+
+
+def a_busy_key_is_decided_by_its_mirror_after_a_hand_over():
+    """While the previous process pushes what waits, and ends, the next one uses the key all the time. Afterwards it looks after the
+    key: what it allowed is pushed, and nearly all requests are decided without Redis."""
+    with line(settings_of()) as one, redis() as store:
+        path = os.path.join(one.folder, "later.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(BUSY)
+        one.set(settings_of(f"file: {one.folder}/table", f"store: {store.url}", "store_budget: 10s", "workers: 2", f"policy: {path}"))
+        assert one.ended(one.upgrade()) == 0
+        allowed, is_over = 0, threading.Event()
+
+        def take(client, n=100):
+            nonlocal allowed
+            allowed += sum(reply[0] for reply in client.pipeline([["WEIR.TAKE", "k", "@later"]] * n))
+
+        def use(server):
+            with Client(server) as client:
+                while not is_over.is_set():
+                    take(client)
+
+        for _ in range(2):
+            with Client(Serving(one)) as client:
+                wait_until(lambda client=client: client.info()["store_state"] == "up", one.said)
+                take(client, 3000)
+                before = one.upgrade()
+                take(client)
+            is_over.clear()
+            user = threading.Thread(target=use, args=(Serving(one),))
+            user.start()
+            try:
+                assert one.ended(before) == 0
+            finally:
+                is_over.set()
+                user.join()
+        with Client(Serving(one)) as client:
+            asked, here = allowed, int(client.info()["eventual_allowed"])
+            for _ in range(100):
+                take(client)
+            here = int(client.info()["eventual_allowed"]) - here
+            assert here > 0.9 * (allowed - asked), (here, allowed - asked)
+            wait_until(lambda: waiting(client) == 0, client.info)
+        with daemon(WEIR, "--store", store.url, "--store_budget", "10s", "--policy", path) as other, Client(other) as client:
+            wait_until(lambda: client.info()["store_state"] == "up", one.said)
+            used = 10000000 - later_left(client)
+        assert allowed <= used <= allowed + 2 * 65535, (allowed, used)  # a push that was under way may count twice
+        return f"{allowed} allowed, {used} used, the last {here} of 10000 without Redis"
+
+
+SOON = EVENTUAL.replace("sync: 10s", "sync: 200ms")
+
+
+def waiting_units_outlive_a_hand_over_without_redis():
+    """The process that ends cannot push. The next one takes over what waits, and may push it a second time."""
+    with line(settings_of()) as one, redis() as store:
+        one.set(settings_of(f"file: {one.folder}/table", f"store: {store.url}", "store_budget: 2s", "workers: 2", SOON))
+        assert one.ended(one.upgrade()) == 0
+        allowed, asked = 0, 0
+
+        def take(client, n=1):
+            nonlocal allowed, asked
+            for _ in range(n):
+                allowed, asked = allowed + client.ask("WEIR.TAKE", "k", "@later")[0], asked + 1
+            return allowed
+
+        with Client(Serving(one)) as client:
+            wait_until(lambda: client.info()["store_state"] == "up", one.said)
+            take(client, 5)
+            assert allowed > 0
+            store.tell(signal.SIGSTOP)
+            take(client, 20)
+            before = one.upgrade()
+        assert one.ended(before) == 0
+        store.tell(signal.SIGCONT)
+        with Client(Serving(one)) as client:
+            before = allowed
+            wait_until(lambda: take(client) > before and int(client.info()["eventual_pushes"]) > 0, client.info)
+            wait_until(lambda: waiting(client) == 0, client.info)
+        path = os.path.join(one.folder, "later.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(SOON)
+        with daemon(WEIR, "--store", store.url, "--store_budget", "10s", "--policy", path) as other, Client(other) as client:
+            wait_until(lambda: client.info()["store_state"] == "up", one.said)
+            used = 600 - later_left(client)
+        assert allowed <= used <= asked + 2 * 60, (allowed, used, asked)  # 60: what one lost reply may count twice
+        return f"{allowed} allowed, {used} used"
+
+
 def patience_has_an_end():
     with line(settings_of() + "stall: 1\n", "--drain", "100ms") as one:
         idle = connect_to(one.ports[0])
@@ -579,6 +731,9 @@ TESTS = [
     ("a private table begins anew", a_private_table_begins_anew),
     ("limits in Redis go on", limits_in_redis_go_on),
     ("held units go on with a table that does", held_units_go_on_with_a_table_that_does),
+    ("waiting units are pushed before the process ends", waiting_units_are_pushed_before_the_process_ends),
+    ("a busy key is decided by its mirror after a hand-over", a_busy_key_is_decided_by_its_mirror_after_a_hand_over),
+    ("waiting units outlive a hand-over without Redis", waiting_units_outlive_a_hand_over_without_redis),
     ("a table in a file goes on", a_table_in_a_file_goes_on),
     ("a table that was removed is told", a_table_that_was_removed_is_told),
     ("patience has an end", patience_has_an_end),

@@ -102,7 +102,7 @@ static void find_rule(void *fixture_, const struct weir_table_limit *limit, stru
 	else if (limit == fixture->closed)
 		*rule = (struct weir__fallback_rule){ .mode = WEIR__FALLBACK_CLOSED, .budget = MS(5) };
 	else if (limit == fixture->local)
-		*rule = (struct weir__fallback_rule){ WEIR__FALLBACK_LOCAL, fixture->of_local, MS(30), false };
+		*rule = (struct weir__fallback_rule){ WEIR__FALLBACK_LOCAL, fixture->of_local, MS(30), false, false };
 	else if (limit == fixture->none)
 		*rule = (struct weir__fallback_rule){ .mode = WEIR__FALLBACK_NONE, .budget = MS(40) };
 }
@@ -208,7 +208,7 @@ static struct asked ask_one(struct fixture *fixture, enum weir__store_operation 
 static void hear(struct fixture *fixture, uint64_t remaining)
 {
 	fixture->behind.outcome = WEIR__STORE_DECIDED;
-	fixture->behind.decided_at++;
+	fixture->behind.decided_at += 1000;
 	fixture->behind.said = (struct weir_verdict){ .limit = 10,
 						      .remaining = remaining,
 						      .reset_after = S(8640000) * (10 - remaining) };
@@ -531,7 +531,7 @@ static void a_reply_that_may_lack_charges_only_raises_the_usage(void)
 	hear(&fixture, 4);
 	CHECK_EQ(in_mirror(&fixture), 4);
 	fixture.behind.is_behind = false;
-	fixture.behind.decided_at -= 2; /* decided before the last one */
+	fixture.behind.decided_at -= 2000; /* decided before the last one */
 	hear(&fixture, 9);
 	CHECK_EQ(in_mirror(&fixture), 4);
 	hear(&fixture, 9);

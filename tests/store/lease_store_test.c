@@ -1,13 +1,13 @@
 /* lease_store_test.c: servers that lease one limit never allow more than it, whatever is delayed, lost or stopped.
  *
  * The store behind them is a model: it knows how many units each key has left, and what it lent until when. Its limits
- * do not refill within a test. Time is simulated. */
-#include "store/lease_store.h"
-
-#include "store/table/held.h"
+ * do not refill within a test. Time is simulated.
+ *
+ * Covers: src/store/lease_rules.c */
+#include "store/lease_internal.h"
 #include "tables.h"
 
-enum { SERVERS = 3, CLAIMS = 128, LATE_MAX = 64, KEYS = 3, ENDS = 8, MOST = 100 };
+enum { SERVERS = 3, CLAIMS = 128, LATE_MAX = 64, KEYS = 3, ENDS = 8, MOST = 100, USES = 4 };
 
 /* A key of the model. */
 struct lent {
@@ -47,7 +47,7 @@ struct fixture {
 	weir_ns now; /* since the start */
 	struct lent keys[KEYS];
 	struct server servers[SERVERS];
-	uint64_t version, allowed[KEYS], allowed_here, n_sent;
+	uint64_t version, allowed[KEYS], allowed_here, refunded_here, n_sent;
 	uint32_t stranded;
 	bool is_late, is_lost; /* replies come later, or some never */
 };
@@ -128,8 +128,19 @@ static struct weir_verdict take(struct lent *key, enum weir__store_operation ope
 	key->left -= verdict.granted;
 	verdict.remaining = key->left;
 	verdict.reset_after = key->left < MOST ? S(1000) : 0;
-	verdict.retry_after = verdict.allowed ? 0 : S(1000);
+	verdict.never = operation != WEIR__STORE_UPTO && cost > MOST;
+	verdict.retry_after = verdict.allowed ? 0 : verdict.never ? WEIR_NEVER : S(1000);
 	return verdict;
+}
+
+/* Gives back what was charged, and none of what is lent. */
+static struct weir_verdict refund(struct fixture *fixture, struct lent *key, uint64_t cost)
+{
+	const uint64_t back = weir__min(cost, MOST - key->left - outstanding_of(key, store_us(fixture)));
+
+	key->left += back;
+	fixture->allowed[key - fixture->keys] -= back;
+	return (struct weir_verdict){ .allowed = true, .limit = MOST, .remaining = key->left };
 }
 
 static struct lent *key_of(struct fixture *fixture, const struct weir_claim *claim)
@@ -158,6 +169,8 @@ static void decide(struct fixture *fixture, struct weir__store_request *request,
 			give_back(fixture, key, cost, request->lease_ends[i], &verdicts[i]);
 		else if (weir__store_gives_back(request->operation))
 			verdicts[i] = (struct weir_verdict){ .limit = MOST };
+		else if (request->operation == WEIR__STORE_REFUND)
+			verdicts[i] = refund(fixture, key, cost);
 		else if (request->operation == WEIR__STORE_RESET)
 			*key = (struct lent){ .left = MOST };
 		else
@@ -284,6 +297,7 @@ static void kill(struct server *server)
 	while (server->line.n_late > 0) /* frees the requests; nothing is sent in return */
 		reply(&server->line, server->line.n_late - 1, true);
 	server->store->free(server->store);
+	weir__lease_shared_fini(&server->shared);
 	memset(&server->shared, 0, sizeof(server->shared));
 }
 
@@ -322,7 +336,7 @@ struct asked {
 	struct weir__store_request request; /* first, so that a pointer to it can be cast */
 	struct server *server;
 	struct weir_claim claims[2];
-	struct weir_verdict verdicts[2];
+	struct weir_verdict verdicts[2], *told; /* told: what was decided later; NULL: nothing is noted */
 	char keys[2];
 	bool is_heap;
 };
@@ -376,16 +390,20 @@ static void complete(struct weir__store_request *request)
 	struct asked *const asked = (struct asked *)(void *)request;
 
 	count(asked);
+	if (asked->told)
+		memcpy(asked->told, asked->verdicts, sizeof(asked->verdicts));
 	free(asked);
 }
 
 static const struct weir__store_caller caller = { keep, complete };
 
-/* Returns true if the request completed at once; then *ret_verdict is its first verdict. */
-static bool ask(struct server *server, enum weir__store_operation operation, char key, uint64_t cost, char other_key,
-		struct weir_verdict *ret_verdict)
+/* Returns true if the request completed at once; then *ret_verdict is its first verdict. told gets both verdicts when they
+ * come. */
+static bool ask_and_tell(struct server *server, enum weir__store_operation operation, char key, uint64_t cost,
+			 char other_key, struct weir_verdict *told, struct weir_verdict *ret_verdict)
 {
-	struct asked asked = { .server = server, .keys = { key, other_key } };
+	struct asked asked = { .server = server, .told = told, .keys = { key, other_key } };
+	bool is_complete;
 
 	for (int i = 0; i < 2; i++)
 		asked.claims[i] = (struct weir_claim){ server->limit, &asked.keys[i], 1, cost };
@@ -395,11 +413,36 @@ static bool ask(struct server *server, enum weir__store_operation operation, cha
 						      .verdicts = asked.verdicts,
 						      .now = now_of(server),
 						      .caller = &caller };
-	if (!weir__store_submit(server->store, &asked.request))
+	is_complete = weir__store_submit(server->store, &asked.request);
+	if (operation == WEIR__STORE_REFUND) {
+		const uint64_t rest = is_complete ? 0 :
+						    server->line.late[server->line.n_late - 1].request->claims[0].cost;
+
+		CHECK(rest <= cost);
+		server->fixture->allowed[key - 'a'] -= cost - rest;
+		server->fixture->refunded_here += cost - rest;
+	}
+	if (!is_complete)
 		return false;
 	count(&asked);
 	*ret_verdict = asked.verdicts[0];
 	return true;
+}
+
+static bool ask(struct server *server, enum weir__store_operation operation, char key, uint64_t cost, char other_key,
+		struct weir_verdict *ret_verdict)
+{
+	return ask_and_tell(server, operation, key, cost, other_key, NULL, ret_verdict);
+}
+
+/* Lets everything arrive. */
+static void ask_and_settle(struct server *server, enum weir__store_operation operation, char key, uint64_t cost,
+			   char other_key, struct weir_verdict ret_verdicts[2])
+{
+	struct weir_verdict verdict;
+
+	CHECK(!ask_and_tell(server, operation, key, cost, other_key, ret_verdicts, &verdict));
+	settle(server);
 }
 
 /* Takes one unit, and lets everything arrive. Returns whether it was spent from held units. */
@@ -412,6 +455,13 @@ static bool take_one(struct server *server, char key)
 	weir__store_due(server->store, now_of(server));
 	settle(server);
 	return is_here;
+}
+
+/* Key a gets as many requests as show that it is in use. */
+static void lease_key(struct server *server)
+{
+	for (int i = 0; i < USES; i++)
+		CHECK(!take_one(server, 'a'));
 }
 
 static uint64_t counted(struct server *server, enum weir__lease_count what)
@@ -434,12 +484,14 @@ static void a_key_in_use_is_leased(void)
 	struct server *const server = &fixture.servers[0];
 
 	make(&fixture);
-	CHECK(!take_one(server, 'a')); /* cold: the store decides */
-	CHECK(!take_one(server, 'a')); /* used again: drawn meanwhile */
-	CHECK_EQ(held(server), 16);    /* a third of what all may hold */
+	for (int i = 0; i < USES; i++) {
+		CHECK_EQ(held(server), 0);
+		CHECK(!take_one(server, 'a')); /* the store decides */
+	}
+	CHECK_EQ(held(server), 16); /* a third of what all may hold */
 	for (int i = 0; i < 10; i++)
 		CHECK(take_one(server, 'a'));
-	CHECK_EQ(fixture.allowed[0], 12);
+	CHECK_EQ(fixture.allowed[0], USES + 10);
 	CHECK_EQ(fixture.allowed_here, 10);
 	CHECK(fixture.keys[0].left + fixture.allowed[0] + held(server) == MOST);
 	unmake(&fixture);
@@ -458,21 +510,37 @@ static void a_limit_that_is_exact_goes_to_the_store(void)
 	unmake(&fixture);
 }
 
+/* Pairs of requests that are close together by chance draw nothing. */
+static void a_key_that_is_seldom_used_is_not_leased(void)
+{
+	struct fixture fixture;
+	struct server *const server = &fixture.servers[0];
+
+	make(&fixture);
+	for (int i = 0; i < 20; i++) {
+		CHECK(!take_one(server, 'a'));
+		fixture.now += MS(1);
+		CHECK(!take_one(server, 'a'));
+		fixture.now += S(12);
+	}
+	CHECK_EQ(counted(server, WEIR__LEASE_DRAWS), 0);
+	unmake(&fixture);
+}
+
 static void what_is_not_used_is_given_back(void)
 {
 	struct fixture fixture;
 	struct server *const server = &fixture.servers[0];
 
 	make(&fixture);
-	(void)take_one(server, 'a');
-	(void)take_one(server, 'a');
-	CHECK_EQ(fixture.keys[0].left, MOST - 2 - 16);
+	lease_key(server);
+	CHECK_EQ(fixture.keys[0].left, MOST - USES - 16);
 	fixture.now += S(5);
 	weir__store_due(server->store, now_of(server)); /* nothing was spent */
 	fixture.now += MS(10);
 	weir__store_due(server->store, now_of(server)); /* it was gathered */
 	settle(server);
-	CHECK_EQ(fixture.keys[0].left, MOST - 2);
+	CHECK_EQ(fixture.keys[0].left, MOST - USES);
 	CHECK_EQ(held(server), 0);
 	CHECK_EQ(counted(server, WEIR__LEASE_RETURNED), 16);
 	unmake(&fixture);
@@ -488,9 +556,9 @@ static void a_server_that_stops_gives_all_back(void)
 		for (int i = 0; i < 5; i++)
 			(void)take_one(server, key);
 	CHECK(held(server) > 0);
-	CHECK(!weir__store_leave(server->store));
+	CHECK(!weir__store_leave(server->store, false));
 	settle(server);
-	CHECK(weir__store_leave(server->store));
+	CHECK(weir__store_leave(server->store, false));
 	for (int i = 0; i < KEYS; i++)
 		CHECK_EQ(fixture.keys[i].left, MOST - 5);
 	CHECK_EQ(held(server), 0);
@@ -504,8 +572,7 @@ static void the_end_of_a_lease_ends_it(void)
 	struct weir_verdict verdict = { .allowed = false };
 
 	make(&fixture);
-	(void)take_one(server, 'a');
-	(void)take_one(server, 'a');
+	lease_key(server);
 	fixture.now += S(10) - MS(5);
 	CHECK(ask(server, WEIR__STORE_TAKE, 'a', 1, 0, &verdict)); /* the last moment */
 	fixture.now += MS(10);
@@ -523,8 +590,7 @@ static void a_restart_forgets_what_is_held(void)
 		struct weir_verdict verdict = { .allowed = false };
 
 		make(&fixture);
-		(void)take_one(server, 'a');
-		(void)take_one(server, 'a');
+		lease_key(server);
 		kill(server);
 		start(server, goes_on);
 		CHECK_EQ(ask(server, WEIR__STORE_TAKE, 'a', 1, 0, &verdict), goes_on);
@@ -541,8 +607,7 @@ static void a_change_forgets_what_is_held(void)
 		struct weir_verdict verdict = { .allowed = false };
 
 		make(&fixture);
-		(void)take_one(server, 'a');
-		(void)take_one(server, 'a');
+		lease_key(server);
 		if (what == 0) { /* of the rule */
 			fixture.stranded = 40;
 			fixture.version++;
@@ -555,6 +620,8 @@ static void a_change_forgets_what_is_held(void)
 		}
 		CHECK(!ask(server, WEIR__STORE_TAKE, 'a', 1, 0, &verdict));
 		settle(server);
+		fixture.now += S(5); /* the server looks at what it drew */
+		CHECK_EQ(held(server), 0);
 		unmake(&fixture);
 	}
 }
@@ -590,16 +657,15 @@ static void the_rest_of_a_cost_is_taken_from_the_store(void)
 	struct weir_verdict verdict = { .allowed = false };
 
 	make(&fixture);
-	(void)take_one(server, 'a');
-	(void)take_one(server, 'a');
+	lease_key(server);
 	fixture.keys[0].left = 4;
 	CHECK(!ask(server, WEIR__STORE_TAKE, 'a', 21, 0, &verdict)); /* 16 are held */
 	settle(server);
-	CHECK_EQ(fixture.allowed[0], 2);
+	CHECK_EQ(fixture.allowed[0], USES);
 	CHECK_EQ(held(server), 16);
 	CHECK(!ask(server, WEIR__STORE_TAKE, 'a', 20, 0, &verdict));
 	settle(server);
-	CHECK_EQ(fixture.allowed[0], 22);
+	CHECK_EQ(fixture.allowed[0], USES + 20);
 	CHECK_EQ(fixture.keys[0].left, 0);
 	CHECK_EQ(held(server), 0);
 	unmake(&fixture);
@@ -612,13 +678,12 @@ static void together_is_all_or_nothing(void)
 	struct weir_verdict verdict = { .allowed = false };
 
 	make(&fixture);
-	(void)take_one(server, 'a');
-	(void)take_one(server, 'a');
+	lease_key(server);
 	fixture.keys[1].left = 0;
 	CHECK(!ask(server, WEIR__STORE_TAKE, 'a', 1, 'b', &verdict));
 	CHECK_EQ(counted(server, WEIR__LEASE_SPENT), 1); /* taken out meanwhile */
 	settle(server);
-	CHECK_EQ(fixture.allowed[0], 2);
+	CHECK_EQ(fixture.allowed[0], USES);
 	CHECK_EQ(held(server), 16);
 	CHECK(ask(server, WEIR__STORE_TAKE, 'a', 1, 0, &verdict));
 	unmake(&fixture);
@@ -631,8 +696,7 @@ static void peeks_add_what_is_held(void)
 	struct weir_verdict verdict = { .allowed = false };
 
 	make(&fixture);
-	(void)take_one(server, 'a');
-	(void)take_one(server, 'a');
+	lease_key(server);
 	CHECK(ask(server, WEIR__STORE_PEEK, 'a', 16, 0, &verdict));
 	CHECK(verdict.allowed && verdict.granted == 0);
 	CHECK(!ask(server, WEIR__STORE_PEEK, 'a', 17, 0, &verdict));
@@ -650,8 +714,7 @@ static void an_undo_goes_back_into_its_lot(void)
 	weir_ns charged_at;
 
 	make(&fixture);
-	(void)take_one(server, 'a');
-	(void)take_one(server, 'a');
+	lease_key(server);
 	fixture.now += S(1);
 	CHECK(ask(server, WEIR__STORE_TAKE, 'a', 3, 0, &verdict));
 	charged_at = now_of(server);
@@ -676,13 +739,223 @@ static void an_undo_goes_back_into_its_lot(void)
 	unmake(&fixture);
 }
 
+static void a_refund_goes_back_into_its_lot(void)
+{
+	struct fixture fixture;
+	struct server *const server = &fixture.servers[0];
+	struct weir_verdict verdict = { .allowed = false };
+
+	make(&fixture);
+	lease_key(server);
+	CHECK(ask(server, WEIR__STORE_TAKE, 'a', 7, 0, &verdict));
+	CHECK(ask(server, WEIR__STORE_REFUND, 'a', 3, 0, &verdict));
+	CHECK(verdict.allowed && verdict.granted == 0);
+	CHECK_EQ(held(server), 12);
+	CHECK(!ask(server, WEIR__STORE_REFUND, 'a', 10, 0, &verdict)); /* 4 into the lot, and the store has charged 4 */
+	settle(server);
+	CHECK_EQ(held(server), 16);
+	CHECK_EQ(fixture.allowed[0], 0);
+	CHECK_EQ(fixture.keys[0].left, MOST - 16);
+	unmake(&fixture);
+}
+
+/* Of a lot that is not used, the rest is returned. What was spent of it can still be refunded. */
+static void a_refund_goes_into_a_lot_that_is_not_used_any_more(void)
+{
+	struct fixture fixture;
+	struct server *const server = &fixture.servers[0];
+	struct weir_verdict verdict = { .allowed = false };
+
+	make(&fixture);
+	lease_key(server);
+	CHECK(ask(server, WEIR__STORE_TAKE, 'a', 7, 0, &verdict));
+	for (int i = 0; i < 2; i++) { /* it was used, and not since */
+		fixture.now += S(4) + MS(100);
+		weir__store_due(server->store, now_of(server));
+		fixture.now += MS(10);
+		weir__store_due(server->store, now_of(server));
+		settle(server);
+	}
+	CHECK_EQ(held(server), 0);
+	CHECK_EQ(fixture.keys[0].left, MOST - USES - 7);
+	CHECK(ask(server, WEIR__STORE_REFUND, 'a', 7, 0, &verdict));
+	CHECK_EQ(held(server), 7);
+	CHECK(ask(server, WEIR__STORE_TAKE, 'a', 7, 0, &verdict));
+	CHECK(!ask(server, WEIR__STORE_TAKE, 'a', 1, 0, &verdict));
+	settle(server);
+	unmake(&fixture);
+}
+
+static void a_refund_ends_repeated_denials(void)
+{
+	struct fixture fixture;
+	struct server *const server = &fixture.servers[0];
+	struct weir_verdict verdict = { .allowed = false };
+
+	make(&fixture);
+	fixture.keys[0].left = 0;
+	CHECK(!take_one(server, 'a'));
+	CHECK(ask(server, WEIR__STORE_TAKE, 'a', 1, 0, &verdict) && !verdict.allowed);
+	CHECK(!ask(server, WEIR__STORE_REFUND, 'a', 1, 0, &verdict));
+	CHECK(!ask(server, WEIR__STORE_TAKE, 'a', 1, 0, &verdict));
+	settle(server);
+	CHECK_EQ(fixture.keys[0].left, 0);
+	unmake(&fixture);
+}
+
+/* Units that are taken out of a lot, and that the store then denies, are not returned if a refund may have put as many
+ * into the lot: they would be returned twice. */
+static void what_was_refunded_meanwhile_is_not_returned_twice(void)
+{
+	for (int is_refunded = 0; is_refunded < 2; is_refunded++) {
+		struct fixture fixture;
+		struct server *const server = &fixture.servers[0];
+		struct weir_verdict verdict = { .allowed = false };
+
+		make(&fixture);
+		lease_key(server);
+		fixture.keys[1].left = 0;
+		CHECK(!ask(server, WEIR__STORE_TAKE, 'a', 9, 'b', &verdict)); /* 9 of 16 are taken out */
+		fixture.now += MS(1);
+		weir__store_flush(server->store);
+		CHECK_EQ(server->line.n_late, 2); /* and more is drawn */
+		if (is_refunded)
+			CHECK(ask(server, WEIR__STORE_REFUND, 'a', 9, 0, &verdict));
+		for (int i = 0; i < 2; i++)
+			arrive(&fixture, &server->line.late[i]);
+		reply(&server->line, server->line.late[0].request->operation == WEIR__STORE_GRANT ? 0 : 1, false);
+		settle(server);
+		fixture.now += MS(10);
+		weir__store_due(server->store, now_of(server)); /* what was gathered to be returned */
+		settle(server);
+		CHECK_EQ(fixture.keys[0].left + held(server), MOST - USES);
+		CHECK_EQ(fixture.keys[0].left + lent(&fixture, 'a'), MOST - USES);
+		unmake(&fixture);
+	}
+}
+
+static void verdicts_are_as_if_the_store_had_decided_all(void)
+{
+	struct fixture fixture;
+	struct server *const server = &fixture.servers[0];
+	struct weir_verdict told[2];
+
+	make(&fixture);
+	lease_key(server);
+	/* More than the limit has never fits, however much of it is held. */
+	ask_and_settle(server, WEIR__STORE_TAKE, 'a', MOST + 1, 0, told);
+	CHECK(!told[0].allowed && told[0].never);
+	CHECK_EQ(held(server), 16);
+	/* Of two limits the other denies: the held units are left. The store said that there are 50 besides. */
+	(void)weir_table_take(server->table, server->limit, "a", 1, now_of(server), 50);
+	fixture.keys[1].left = 0;
+	ask_and_settle(server, WEIR__STORE_TAKE, 'a', 1, 'b', told);
+	CHECK(told[0].allowed && !told[1].allowed && told[0].granted == 0);
+	CHECK_EQ(told[0].remaining, 50 + 16);
+	/* As many as there are: only those that are held. */
+	fixture.keys[0].left = 0;
+	ask_and_settle(server, WEIR__STORE_UPTO, 'a', 20, 0, told);
+	CHECK(told[0].allowed && told[0].granted == 16 && told[0].retry_after == 0);
+	unmake(&fixture);
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------ */
+
+/* Lends what servers draw, at once, and allows everything else. */
+static bool submit_generous(struct weir__store *store, struct weir__store_request *request)
+{
+	const struct server *const server = ((const struct line *)(void *)store)->server;
+
+	request->outcome = WEIR__STORE_DECIDED;
+	request->decided_at = store_us(server->fixture) * 1000;
+	request->fallback_nodes = 0;
+	for (uint32_t i = 0; i < request->n; i++) {
+		request->verdicts[i] = (struct weir_verdict){
+			.allowed = true, .limit = MOST, .remaining = MOST, .granted = request->claims[i].cost
+		};
+		if (request->operation == WEIR__STORE_GRANT) {
+			const uint64_t grid_us = request->lease_duration / 4000;
+
+			request->lease_ends[i] = (request->decided_at / 1000 / grid_us + 5) * grid_us;
+		}
+	}
+	return true;
+}
+
+static struct weir__store_request take_of(struct server *server, const struct weir_claim *claim,
+					  struct weir_verdict *verdict)
+{
+	return (struct weir__store_request){ .operation = WEIR__STORE_TAKE,
+					     .n = 1,
+					     .claims = claim,
+					     .verdicts = verdict,
+					     .now = now_of(server),
+					     .caller = &caller };
+}
+
+/* A limit for all requests has an empty key, which need not be anywhere. */
+static void an_empty_key_is_leased(void)
+{
+	struct fixture fixture;
+	struct server *const server = &fixture.servers[0];
+
+	make(&fixture);
+	server->line.store.submit = submit_generous;
+	for (int i = 0; i <= USES; i++) {
+		const struct weir_claim claim = { server->limit, NULL, 0, 1 };
+		struct weir_verdict verdict;
+		struct weir__store_request request = take_of(server, &claim, &verdict);
+
+		CHECK(weir__store_submit(server->store, &request));
+		weir__store_flush(server->store);
+		CHECK_EQ(request.fallback_nodes, i < USES ? 0 : WEIR__STORE_IN_LEASE);
+	}
+	CHECK(weir__store_leave(server->store, false));
+	CHECK_EQ(held(server), 0);
+	unmake(&fixture);
+}
+
+static void a_leased_key_takes_little_memory(void)
+{
+	enum { LEASED = 100000, LONG = 11, BYTES_MOST = 48 };
+
+	static const struct weir_table_options options = { .size_bytes = 16 << 20 };
+	struct fixture fixture;
+	struct server *const server = &fixture.servers[0];
+	const struct lease *lease;
+
+	make(&fixture);
+	kill(server);
+	weir_table_free(server->table);
+	server->table = table_with(&options);
+	server->limit = server->leased = limit_in(server->table, "100/1000day");
+	server->line.store.submit = submit_generous;
+	start(server, false);
+	for (int i = 0; i < USES * LEASED; i++) {
+		char key[LONG + 1];
+		const struct weir_claim claim = { server->limit, key, LONG, 1 };
+		struct weir_verdict verdict;
+		struct weir__store_request request = take_of(server, &claim, &verdict);
+
+		(void)snprintf(key, sizeof(key), "key:%07d", i / USES);
+		CHECK(weir__store_submit(server->store, &request));
+		if (i % 256 == 255)
+			weir__store_flush(server->store);
+	}
+	weir__store_flush(server->store);
+	lease = (const struct lease *)(void *)server->store;
+	CHECK_EQ(held(server), LEASED * (uint64_t)50);
+	CHECK(lease->watch_bytes > 0 && lease->watch_bytes <= (size_t)LEASED * BYTES_MOST);
+	unmake(&fixture);
+}
+
 /* --- several servers --------------------------------------------------------------------------------------------- */
 
 static void any_request(struct fixture *fixture, struct server *server)
 {
 	static const enum weir__store_operation operations[] = {
-		WEIR__STORE_TAKE, WEIR__STORE_TAKE, WEIR__STORE_TAKE,
-		WEIR__STORE_UPTO, WEIR__STORE_PEEK, WEIR__STORE_DEPART
+		WEIR__STORE_TAKE, WEIR__STORE_TAKE,   WEIR__STORE_TAKE,   WEIR__STORE_UPTO,
+		WEIR__STORE_PEEK, WEIR__STORE_DEPART, WEIR__STORE_REFUND,
 	};
 	const enum weir__store_operation operation = operations[below(sizeof(operations) / sizeof(operations[0]))];
 	const char key = (char)('a' + below(KEYS));
@@ -742,32 +1015,38 @@ static void any_step(struct fixture *fixture)
 	}
 }
 
-/* The limit does not refill, so what was allowed and what is left never exceed it. And units are spent only while the
+/* The limit does not refill, so what was allowed, minus what was refunded, and what is left never exceed it. And units are spent only while the
  * store counts them as lent. */
 static void servers_never_allow_more_than_the_limit(void)
 {
-	uint64_t allowed_here = 0;
+	uint64_t allowed_here = 0, refunded_here = 0;
 
-	for (int run = 0; run < 300; run++) {
+	for (int run = 0; run < 500; run++) {
 		struct fixture fixture;
 
 		make(&fixture);
 		for (int i = 0; i < 1500; i++)
 			any_step(&fixture);
 		for (int key = 0; key < KEYS; key++) {
-			CHECK(fixture.allowed[key] + fixture.keys[key].left <= MOST);
+			CHECK((int64_t)(fixture.allowed[key] + fixture.keys[key].left) <= MOST);
 			for (int i = 0; i < SERVERS; i++)
 				settle(&fixture.servers[i]);
-			CHECK(fixture.allowed[key] + fixture.keys[key].left <= MOST);
+			CHECK((int64_t)(fixture.allowed[key] + fixture.keys[key].left) <= MOST);
 		}
 		allowed_here += fixture.allowed_here;
+		refunded_here += fixture.refunded_here;
 		unmake(&fixture);
 	}
-	CHECK(allowed_here > 300 * 20);
+	CHECK(allowed_here > 2400 && refunded_here > 300);
 }
 
-TESTS(TEST(a_key_in_use_is_leased), TEST(a_limit_that_is_exact_goes_to_the_store), TEST(what_is_not_used_is_given_back),
+TESTS(TEST(a_key_in_use_is_leased), TEST(a_limit_that_is_exact_goes_to_the_store),
+      TEST(a_key_that_is_seldom_used_is_not_leased), TEST(what_is_not_used_is_given_back),
       TEST(a_server_that_stops_gives_all_back), TEST(the_end_of_a_lease_ends_it), TEST(a_restart_forgets_what_is_held),
       TEST(a_change_forgets_what_is_held), TEST(a_denial_is_repeated_here_for_a_while),
       TEST(the_rest_of_a_cost_is_taken_from_the_store), TEST(together_is_all_or_nothing), TEST(peeks_add_what_is_held),
-      TEST(an_undo_goes_back_into_its_lot), TEST(servers_never_allow_more_than_the_limit))
+      TEST(an_undo_goes_back_into_its_lot), TEST(a_refund_goes_back_into_its_lot),
+      TEST(a_refund_goes_into_a_lot_that_is_not_used_any_more), TEST(a_refund_ends_repeated_denials),
+      TEST(what_was_refunded_meanwhile_is_not_returned_twice), TEST(verdicts_are_as_if_the_store_had_decided_all),
+      TEST(an_empty_key_is_leased), TEST(a_leased_key_takes_little_memory),
+      TEST(servers_never_allow_more_than_the_limit))

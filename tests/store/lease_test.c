@@ -59,34 +59,43 @@ static void a_server_draws_what_it_spends_in_a_duration(void)
 		{ 2, 1, 1, 32 },        { 1, S(1), 1, 0 },      { 0, S(1), 1, 0 },      { 2, S(1), 1, 2 },
 		{ 100, MS(1), 31, 0 },  { 100, MS(1), 30, 2 },  { 5, S(1), 0, 5 },      { UINT64_MAX, 1, 1, 60 },
 	};
+	const struct weir__lease_terms large = { .most = 1000, .duration = S(1) };
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		CHECK_EQ(weir__lease_want(&terms, rows[i].spent, rows[i].elapsed, rows[i].nodes), rows[i].want);
+	CHECK_EQ(weir__lease_want(&large, 301, S(1), 1), 300); /* a size that a slot can record */
 }
 
 static void lots_are_packed_into_32_bits(void)
 {
 	for (uint32_t units = 0; units <= WEIR__LOT_UNITS_MOST; units = units * 3 + 1)
-		for (uint32_t index = 0; index < WEIR__LOT_INDEXES; index++)
-			for (int flags = 0; flags < 4; flags++) {
-				const struct weir__lot lot = { units, index, weir__lot_size_code(units), flags & 1,
-							       flags & 2 };
-				const struct weir__lot read = weir__lot_unpack(weir__lot_pack(&lot));
+		for (int flags = 0; flags < 4; flags++) {
+			const struct weir__lot lot = { units, weir__lot_size_code(units), flags & 1, flags & 2 };
+			const struct weir__lot read = weir__lot_unpack(weir__lot_pack(&lot));
 
-				CHECK(read.units == units && read.index == index && read.size == lot.size &&
-				      read.is_renewing == lot.is_renewing && read.is_denied == lot.is_denied);
-			}
+			CHECK(read.units == units && read.size == lot.size && read.is_renewing == lot.is_renewing &&
+			      read.is_denied == lot.is_denied);
+		}
 }
 
-static void sizes_are_rounded_up_by_a_half_at_most(void)
+/* Nothing is refunded into a lot beyond its size, so sizes are never rounded up. */
+static void sizes_are_rounded_down_by_a_64th_at_most(void)
 {
-	CHECK_EQ(weir__lot_size_code(0), 0);
-	CHECK_EQ(weir__lot_size(0), 0);
-	for (uint64_t units = 1; units <= WEIR__LOT_UNITS_MOST; units += 1 + units / 7) {
-		const uint32_t code = weir__lot_size_code(units);
+	static const struct {
+		uint64_t units, size;
+	} rows[] = {
+		{ 0, 0 },     { 1, 1 },     { 63, 63 },   { 64, 64 },   { 127, 127 },         { 128, 128 },
+		{ 129, 128 }, { 130, 130 }, { 255, 254 }, { 259, 256 }, { 1048575, 1040384 }, { 1040383, 1032192 }
+	};
 
-		CHECK(code > 0 && code < 64 && weir__lot_size(code) >= units &&
-		      2 * weir__lot_size(code) <= 3 * units + 1);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		CHECK_EQ(weir__lot_size(weir__lot_size_code(rows[i].units)), rows[i].size);
+	for (uint64_t units = 1; units <= WEIR__LOT_UNITS_MOST; units += 1 + units / 700) {
+		const uint32_t code = weir__lot_size_code(units);
+		const uint64_t size = weir__lot_size(code);
+
+		CHECK(code > 0 && code < 1024 && size <= units && 64 * (units - size) < units);
+		CHECK_EQ(weir__lot_size_code(size), code);
 	}
 }
 
@@ -113,5 +122,5 @@ static void ends_are_known_from_their_index(void)
 }
 
 TESTS(TEST(terms_follow_the_limit), TEST(a_server_draws_what_it_spends_in_a_duration),
-      TEST(lots_are_packed_into_32_bits), TEST(sizes_are_rounded_up_by_a_half_at_most),
+      TEST(lots_are_packed_into_32_bits), TEST(sizes_are_rounded_down_by_a_64th_at_most),
       TEST(ends_are_known_from_their_index))

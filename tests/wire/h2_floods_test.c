@@ -47,18 +47,43 @@ static void each_kind_has_a_budget(void)
 		unsigned most;
 		enum weir__h2_flood flood;
 	} rows[] = {
-		{ RST_STREAM, 0, 4, 1000, WEIR__H2_FLOOD_RESETS }, { PING, 0, 8, 100, WEIR__H2_FLOOD_PINGS },
-		{ SETTINGS, 0, 0, 32, WEIR__H2_FLOOD_SETTINGS },   { SETTINGS, 1, 0, 32, WEIR__H2_FLOOD_SETTINGS },
-		{ PRIORITY, 0, 5, 2000, WEIR__H2_FLOOD_OTHERS },   { WINDOW_UPDATE, 0, 4, 2000, WEIR__H2_FLOOD_OTHERS },
-		{ DATA, 0, 0, 2000, WEIR__H2_FLOOD_OTHERS },       { UNKNOWN, 0, 1, 2000, WEIR__H2_FLOOD_OTHERS },
-		{ DATA, 0, 1, 5000, WEIR__H2_FLOOD_NONE },         { DATA, 1, 0, 5000, WEIR__H2_FLOOD_NONE },
-		{ HEADERS, 5, 20, 5000, WEIR__H2_FLOOD_NONE },     { PING, 1, 8, 5000, WEIR__H2_FLOOD_NONE },
+		{ RST_STREAM, 0, 4, 1000, WEIR__H2_FLOOD_RESETS },
+		{ PING, 0, 8, 100, WEIR__H2_FLOOD_PINGS },
+		{ SETTINGS, 0, 0, 32, WEIR__H2_FLOOD_SETTINGS },
+		{ SETTINGS, 1, 0, 32, WEIR__H2_FLOOD_SETTINGS },
+		{ PRIORITY, 0, 5, 2000, WEIR__H2_FLOOD_OTHERS },
+		{ WINDOW_UPDATE, 0, 4, 2000, WEIR__H2_FLOOD_OTHERS },
+		{ DATA, 0, 0, 2000, WEIR__H2_FLOOD_OTHERS },
+		{ UNKNOWN, 0, 1, 2000, WEIR__H2_FLOOD_OTHERS },
+		{ DATA, 0, 63, 2000, WEIR__H2_FLOOD_OTHERS },
+		{ DATA, 1, 0, 2000, WEIR__H2_FLOOD_OTHERS },
+		{ DATA, 8, 256, 2000, WEIR__H2_FLOOD_OTHERS },
+		{ PING, 1, 8, 2000, WEIR__H2_FLOOD_OTHERS },
+		{ DATA, 0, 64, 5000, WEIR__H2_FLOOD_NONE },
+		/* of one stream: all but the first begin no stream */
+		{ HEADERS, 5, 20, 2001, WEIR__H2_FLOOD_OTHERS },
+		{ HEADERS, 5, 256, 6, WEIR__H2_FLOOD_LONG_HEADS },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		begin(S);
 		CHECK_EQ(count(rows[i].type, rows[i].flags, rows[i].length, 5000, S), rows[i].most);
 		CHECK_EQ(floods.flood, rows[i].flood);
+	}
+}
+
+static void requests_have_no_budget(void)
+{
+	char frame[9 + 20];
+
+	begin(S);
+	for (unsigned i = 1; i < 100000; i += 2) {
+		const size_t n = put(frame, HEADERS, 5, 20);
+
+		frame[6] = (char)(i >> 16);
+		frame[7] = (char)(i >> 8);
+		frame[8] = (char)i;
+		CHECK(weir__h2_floods_read(&floods, frame, n, S));
 	}
 }
 
@@ -74,6 +99,10 @@ static void budgets_refill(void)
 	begin(S);
 	CHECK_EQ(count(PING, 0, 8, 99, S), 99);
 	CHECK_EQ(count(PING, 0, 8, 1000, UINT64_MAX), 100); /* never more than the burst */
+	begin(S);
+	CHECK_EQ(count(WINDOW_UPDATE, 0, 4, 2000, S), 2000);
+	weir__h2_floods_sent(&floods, 16 * 1024 + 1023);
+	CHECK_EQ(count(WINDOW_UPDATE, 0, 4, 1000, S), 16);
 	begin(2 * S);
 	CHECK_EQ(count(PING, 0, 8, 1000, S), 100); /* a clock that steps back refills nothing */
 }
@@ -88,7 +117,7 @@ static void header_blocks_are_bounded(void)
 	CHECK_EQ(count(HEADERS, 0, 1, 1, S), 1);
 	CHECK_EQ(count(CONTINUATION, 0, 0, 99, S), 8);
 	CHECK_EQ(floods.flood, WEIR__H2_FLOOD_BLOCK);
-	/* a block ends with the next HEADERS */
+	/* a block ends with the next HEADERS, here of the same stream */
 	begin(S);
 	for (int i = 0; i < 20; i++)
 		CHECK_EQ(count(HEADERS, 0, 1, 1, S) + count(CONTINUATION, 4, 1, 7, S), 8);
@@ -115,5 +144,5 @@ static void pieces_make_no_difference(void)
 	}
 }
 
-TESTS(TEST(each_kind_has_a_budget), TEST(budgets_refill), TEST(header_blocks_are_bounded),
-      TEST(pieces_make_no_difference))
+TESTS(TEST(each_kind_has_a_budget), TEST(requests_have_no_budget), TEST(budgets_refill),
+      TEST(header_blocks_are_bounded), TEST(pieces_make_no_difference))

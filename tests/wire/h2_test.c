@@ -76,7 +76,7 @@ static void closed(void *context, struct weir__h2_stream *stream)
 
 static void begin(uint32_t window)
 {
-	static const struct weir__h2_options options = { sizeof(struct weir__h2_stream), closed, NULL };
+	static const struct weir__h2_options options = { sizeof(struct weir__h2_stream), closed, NULL, NULL };
 	const nghttp2_settings_entry settings[] = { { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, window } };
 	nghttp2_session_callbacks *callbacks;
 
@@ -237,6 +237,8 @@ static void errors_have_a_status(void)
 		{ "BREW", "/x", 0, 501 },        { "GET", "/x#y", 0, 400 },
 		{ "GET", longest, 0, 431 },
 	};
+	struct weir__http_reader reader;
+	struct weir__http_request request;
 
 	memset(longest, '/', sizeof(longest) - 1);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -250,6 +252,8 @@ static void errors_have_a_status(void)
 		CHECK(stream != NULL && stream->fault == rows[i].status);
 		if (stream == NULL)
 			continue;
+		weir__h2_request(stream, &reader, &request);
+		CHECK(request.path.length + request.query.length + request.body.length <= stream->length);
 		respond(stream, 0);
 		CHECK(exchange());
 		CHECK(got[number].status == 200 && got[number].is_closed && got[number].reset == 0);
@@ -377,7 +381,8 @@ static void floods_end_the_session(void)
 	end();
 }
 
-/* An error on a stream makes the server reset it. This counts as a reset of the client. */
+/* An error on a stream makes the server reset it. This counts as a reset of the client, and the request is
+ * not run. */
 static void resets_by_the_server_count(void)
 {
 	static const char frame[] = "\0\0\4\x8\0\0\0\0\1\177\377\377\377"; /* a window of more than 2^31 - 1 */
@@ -392,11 +397,34 @@ static void resets_by_the_server_count(void)
 		memcpy(bytes, frame, sizeof(bytes));
 		bytes[7] = (char)(number >> 8);
 		bytes[8] = (char)number;
+		CHECK(weir__h2_has_requests(session));
 		(void)weir__h2_read(session, bytes, sizeof(bytes), now);
+		CHECK(!weir__h2_has_requests(session));
 		to_client();
 	}
 	CHECK_EQ(n, 1001);
 	CHECK_EQ(weir__h2_flood(session), WEIR__H2_FLOOD_RESETS);
+	CHECK(is_away && away == WEIR__H2_ENHANCE_YOUR_CALM);
+	end();
+}
+
+/* A short request may refer to long fields again and again. */
+static void long_heads_are_counted(void)
+{
+	static char longest[WEIR__HTTP_HEAD_MAX + 1];
+	int n = 0;
+
+	memset(longest, '/', sizeof(longest) - 1);
+	begin(65535);
+	for (; n < 100 && weir__h2_flood(session) == WEIR__H2_FLOOD_NONE; n++) {
+		(void)ask(longest, 0);
+		(void)to_server();
+		if (weir__h2_has_requests(session))
+			respond(weir__h2_take(session), 0);
+		to_client();
+	}
+	CHECK_EQ(n, 6);
+	CHECK_EQ(weir__h2_flood(session), WEIR__H2_FLOOD_LONG_HEADS);
 	CHECK(is_away && away == WEIR__H2_ENHANCE_YOUR_CALM);
 	end();
 }
@@ -414,6 +442,33 @@ static void going_away_ends_what_is_under_way(void)
 	respond(weir__h2_take(session), 10);
 	(void)exchange();
 	CHECK(got[number].status == 200 && got[number].is_closed && weir__h2_is_over(session));
+	end();
+}
+
+/* A session is full until its client has taken enough, or has reset what it did not take. */
+static void unsent_responses_are_bounded(void)
+{
+	int32_t first, second;
+
+	begin(1000);
+	first = ask("/a", 0);
+	second = ask("/b", 0);
+	CHECK(exchange());
+	respond(weir__h2_take(session), WEIR__H2_UNSENT_MAX - 1);
+	CHECK(!weir__h2_is_full(session));
+	respond(weir__h2_take(session), 1 + 1000);
+	CHECK(weir__h2_is_full(session));
+	CHECK(exchange());
+	CHECK(got[first].length > 0 && got[second].length > 0 && !weir__h2_is_full(session));
+	end();
+
+	begin(0);
+	first = ask("/a", 0);
+	CHECK(exchange());
+	respond(weir__h2_take(session), WEIR__H2_UNSENT_MAX);
+	CHECK(exchange() && weir__h2_is_full(session));
+	CHECK(nghttp2_submit_rst_stream(client, 0, first, NGHTTP2_CANCEL) == 0);
+	CHECK(exchange() && !weir__h2_is_full(session));
 	end();
 }
 
@@ -490,7 +545,8 @@ static void memory_is_given_back(void)
 }
 
 TESTS(TEST(requests_have_the_form_of_http), TEST(a_reset_request_is_not_taken), TEST(errors_have_a_status),
-      TEST(early_responses_end_the_stream), TEST(incomplete_requests_are_bounded), TEST(grpc_ends_with_a_status),
-      TEST(bodies_are_sent_in_turns), TEST(windows_hold_bodies_back), TEST(floods_end_the_session),
-      TEST(resets_by_the_server_count), TEST(going_away_ends_what_is_under_way), TEST(a_warning_comes_first),
-      TEST(references_are_bounded), TEST(not_http2), TEST(memory_is_given_back))
+      TEST(unsent_responses_are_bounded), TEST(early_responses_end_the_stream), TEST(incomplete_requests_are_bounded),
+      TEST(grpc_ends_with_a_status), TEST(bodies_are_sent_in_turns), TEST(windows_hold_bodies_back),
+      TEST(floods_end_the_session), TEST(resets_by_the_server_count), TEST(long_heads_are_counted),
+      TEST(going_away_ends_what_is_under_way), TEST(a_warning_comes_first), TEST(references_are_bounded),
+      TEST(not_http2), TEST(memory_is_given_back))

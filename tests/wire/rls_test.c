@@ -61,6 +61,8 @@ static void malformed(void)
 	CHECK_TEXT(READ("\12\2d"), what);                                        /* longer than the message */
 	CHECK_TEXT(READ("\13"), what);                                           /* a group */
 	CHECK_TEXT(READ("\2\1d"), what);                                         /* field 0 */
+	CHECK_TEXT(READ("\0\1\12\1d"), what);                                    /* field 0, a number */
+	CHECK_TEXT(READ("\212\200\200\200\200\1\1d"), what);                     /* field 2^32 + 1 */
 	CHECK_TEXT(READ("\30\200\200\200\200\200\200\200\200\200\200\1"), what); /* a varint of 11 bytes */
 	CHECK_TEXT(READ("\22\2\12\5"), what);
 	CHECK_TEXT(READ("\22\4\12\2\12\5"), what);
@@ -127,17 +129,72 @@ static void statuses(void)
 static void metadata(void)
 {
 	const char *const limits[] = { "10/min" };
+	const struct weir_metadata *const none[] = { NULL };
 
 	CHECK(READ("\12\1d\22\10\12\6\12\1k\22\1v") == NULL);
-	weir__rls_write_metadata(begin(sizeof(written)), &request, limits);
+	weir__rls_write_metadata(begin(sizeof(written)), &request, limits, none);
 	CHECK(!out.is_full && memmem(written, out.n, "domain", 6) && memmem(written, out.n, "k=v", 3) &&
-	      memmem(written, out.n, "10/min", 6) && !memmem(written, out.n, "hitsAddend", 10));
-	request.hits = 2;
-	weir__rls_write_metadata(begin(sizeof(written)), &request, limits);
+	      memmem(written, out.n, "10/min", 6) && !memmem(written, out.n, "hitsAddend", 10) &&
+	      !memmem(written, out.n, "metadata", 8));
+	CHECK(READ("\12\1d\22\10\12\6\12\1k\22\1v\30\2") == NULL);
+	weir__rls_write_metadata(begin(sizeof(written)), &request, limits, none);
 	CHECK(memmem(written, out.n, "hitsAddend", 10) && memmem(written, out.n, "\0\0\0\0\0\0\0\100", 8)); /* 2.0 */
-	weir__rls_write_metadata(begin(30), &request, limits);
+	weir__rls_write_metadata(begin(30), &request, limits, none);
 	CHECK(out.is_full && out.n <= 30);
+	/* bytes that are not UTF-8 */
+	CHECK(READ("\12\1d\22\12\12\10\12\1k\22\3a\377"
+		   "b") == NULL);
+	weir__rls_write_metadata(begin(sizeof(written)), &request, limits, none);
+	CHECK(memmem(written, out.n,
+		     "k=a\xef\xbf\xbd"
+		     "b",
+		     7));
+}
+
+#define VALUE(kind_, name_, ...)                                                                                       \
+	{                                                                                                              \
+		.kind = WEIR_METADATA_##kind_, .name = (name_), .name_length = strlen(name_), __VA_ARGS__              \
+	}
+#define TEXT_OF(text_) .text = (text_), .text_length = strlen(text_)
+
+static bool ends_with(const char *bytes, size_t n)
+{
+	return !out.is_full && out.n >= n && memcmp(written + out.n - n, bytes, n) == 0;
+}
+
+#define ENDS_WITH(bytes) ends_with(bytes, sizeof(bytes) - 1)
+
+/* {a: 1, b: {c: [x, null], d: true}} and {a: {e: 3}, b: {c: no, f: false}, g: -0.5}: a and c are those of the first map. */
+static void merged_metadata(void)
+{
+	const struct weir_metadata null = VALUE(NULL, ""), x = VALUE(TEXT, "", TEXT_OF("x"), .next = &null);
+	const struct weir_metadata d = VALUE(TRUE, "d"), c = VALUE(LIST, "c", .members = &x, .next = &d);
+	const struct weir_metadata b = VALUE(MAP, "b", .members = &c), a = VALUE(NUMBER, "a", TEXT_OF("1"), .next = &b);
+	const struct weir_metadata first = VALUE(MAP, "metadata", .members = &a);
+	const struct weir_metadata e = VALUE(NUMBER, "e", TEXT_OF("3")), f = VALUE(FALSE, "f");
+	const struct weir_metadata other_c = VALUE(TEXT, "c", TEXT_OF("no"), .next = &f),
+				   g = VALUE(NUMBER, "g", TEXT_OF("-0.5"));
+	const struct weir_metadata other_b = VALUE(MAP, "b", .members = &other_c, .next = &g);
+	const struct weir_metadata other_a = VALUE(MAP, "a", .members = &e, .next = &other_b);
+	const struct weir_metadata second = VALUE(MAP, "metadata", .members = &other_a), empty = VALUE(MAP, "metadata");
+	const struct weir_metadata *const maps[] = { NULL, &first, &empty, &second }, *const only_empty[] = { &empty };
+	const char *const limits[] = { NULL, NULL, NULL, NULL };
+
+	CHECK(READ("\12\1d\22\0\22\0\22\0\22\0") == NULL);
+	weir__rls_write_metadata(begin(sizeof(written)), &request, limits, maps);
+	/* A member is 12 length (12 1 NAME) (22 length VALUE); lengths take three bytes. */
+	CHECK(ENDS_WITH(
+		"\12\215\201\0\12\10metadata\22\377\200\0*\373\200\0"
+		"\12\222\200\0\12\201\200\0a\22\211\200\0\21\0\0\0\0\0\0\360?"
+		"\12\313\200\0\12\201\200\0b\22\302\200\0*\276\200\0"
+		"\12\234\200\0\12\201\200\0c\22\223\200\0\62\217\200\0\12\205\200\0\32\201\200\0x\12\202\200\0\10\0"
+		"\12\213\200\0\12\201\200\0d\22\202\200\0\40\1"
+		"\12\213\200\0\12\201\200\0f\22\202\200\0\40\0"
+		"\12\222\200\0\12\201\200\0g\22\211\200\0\21\0\0\0\0\0\0\340\277"));
+	CHECK(READ("\12\1d\22\0") == NULL);
+	weir__rls_write_metadata(begin(sizeof(written)), &request, limits, only_empty);
+	CHECK(!memmem(written, out.n, "metadata", 8));
 }
 
 TESTS(TEST(whole_requests), TEST(what_is_missing_has_a_default), TEST(malformed), TEST(bounds), TEST(statuses),
-      TEST(metadata))
+      TEST(metadata), TEST(merged_metadata))

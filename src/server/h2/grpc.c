@@ -11,9 +11,9 @@
 static const struct weir__grpc_method methods[] = {
 	{ { .method = HTTP_POST, .operation = WEIR__OP_CHECK, .flags = WEIR__ROUTE_REFUNDS,
 	    .path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" }, weir__grpc_should_rate_limit },
-	{ { .method = HTTP_POST, .operation = WEIR__OP_CONNECTION, .flags = WEIR__ROUTE_OPEN,
+	{ { .method = HTTP_POST, .operation = WEIR__OP_CONNECTION, .flags = WEIR__ROUTE_OPEN | WEIR__ROUTE_METRICS,
 	    .path = "/grpc.health.v1.Health/Check" }, weir__grpc_check },
-	{ { .method = HTTP_POST, .operation = WEIR__OP_CONNECTION, .flags = WEIR__ROUTE_OPEN,
+	{ { .method = HTTP_POST, .operation = WEIR__OP_CONNECTION, .flags = WEIR__ROUTE_OPEN | WEIR__ROUTE_METRICS,
 	    .path = "/grpc.health.v1.Health/Watch" }, weir__grpc_watch },
 };
 /* clang-format on */
@@ -82,6 +82,11 @@ static const struct weir__grpc_method *find(const struct weir__http_request *req
 		    memcmp(methods[i].route.path, request->path.bytes, request->path.length) == 0)
 			return &methods[i];
 	return NULL;
+}
+
+bool weir__grpc_has_method(const struct weir__http_request *request)
+{
+	return find(request) != NULL;
 }
 
 /* Whether the client still waits for the response. A request that has expired is not run, so nothing is charged. */
@@ -158,6 +163,9 @@ void weir__grpc_run(struct weir__worker *worker, struct weir__connection *connec
 		weir__grpc_refuse(&call, WEIR__GRPC_UNIMPLEMENTED,
 				  "unknown method; use ShouldRateLimit of envoy.service.ratelimit.v3.RateLimitService, "
 				  "or Check or Watch of grpc.health.v1.Health");
+	else if (connection->service == WEIR__SERVICE_METRICS && !(method->route.flags & WEIR__ROUTE_METRICS))
+		weir__grpc_refuse(&call, WEIR__GRPC_UNIMPLEMENTED,
+				  "this address serves metrics and health; use the address of the setting grpc");
 	else if (request->method != HTTP_POST)
 		weir__grpc_refuse(&call, WEIR__GRPC_UNIMPLEMENTED, "a gRPC request needs the method POST");
 	else if (is_in_time(&call, request) && is_permitted(&call, connection, request, method) &&

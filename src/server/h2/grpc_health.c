@@ -17,16 +17,15 @@ static bool was_store_there(const struct weir__context *context)
 	if (store->status == NULL)
 		return true;
 	store->status(store, &status);
-	return status.health == WEIR__STORE_UP || status.decided > 0;
+	return status.was_up;
 }
 
-static int status_of(struct weir__worker *worker)
+static int status_of(const struct weir__worker *worker)
 {
 	if (atomic_load_explicit(&worker->is_stopping, memory_order_relaxed) ||
 	    atomic_load_explicit(&worker->is_retiring, memory_order_relaxed))
 		return NOT_SERVING;
-	worker->was_ready = worker->was_ready || (worker->context.guard && was_store_there(&worker->context));
-	return worker->was_ready ? SERVING : NOT_SERVING;
+	return worker->context.guard && was_store_there(&worker->context) ? SERVING : NOT_SERVING;
 }
 
 /* Returns false if the server does not have the service that a HealthCheckRequest names. */

@@ -31,8 +31,9 @@ static enum weir_unit unit_of(weir_ns period)
 	return WEIR_UNIT_NONE;
 }
 
-static struct weir__rls_status status_of(const struct weir_guard_status *from)
+static struct weir__rls_status status_of(const struct weir__descriptors_check *check, size_t i)
 {
+	const struct weir_guard_status *const from = &check->statuses[i];
 	const struct weir_verdict *const verdict = &from->verdict;
 	const bool is_denied = !verdict->allowed && from->claim.mode != WEIR_MODE_SHADOW;
 	struct weir__rls_status status = { .code = is_denied ? WEIR__RLS_OVER_LIMIT : WEIR__RLS_OK };
@@ -45,9 +46,10 @@ static struct weir__rls_status status_of(const struct weir_guard_status *from)
 	}
 	status.has_limit = status.has_reset = true;
 	status.requests_per_unit = verdict->limit;
+	status.name = from->claim.name[0] != '\0' ? from->claim.name : NULL;
 	status.unit = unit_of(from->claim.limit.period);
 	status.remaining = verdict->remaining;
-	status.reset_s = verdict->reset_after / second_ns + (verdict->reset_after % second_ns != 0);
+	status.reset_s = weir__descriptors_reset_s(check, i);
 	return status;
 }
 
@@ -59,16 +61,20 @@ static void add_header(struct weir__protobuf_out *out, const char *name, uint64_
 	weir__rls_write_header(out, name, digits);
 }
 
-/* The headers of Envoy's service, for the limit with the least left. */
+/* The headers of Envoy's service, for the last limit that denies, or else for the first one with the least left. */
 static void add_headers(struct weir__protobuf_out *out, const struct weir__descriptors_check *check)
 {
 	struct weir__rls_status least = { .has_limit = false };
+	bool is_denying = false;
 
 	for (size_t i = 0; i < check->check.n; i++) {
-		const struct weir__rls_status status = status_of(&check->statuses[i]);
+		const struct weir__rls_status status = status_of(check, i);
+		const bool denies = status.code == WEIR__RLS_OVER_LIMIT && !check->statuses[i].claim.is_quota;
 
-		if (status.has_limit && (!least.has_limit || status.remaining < least.remaining))
+		if (status.has_limit &&
+		    (denies || (!is_denying && (!least.has_limit || status.remaining < least.remaining))))
 			least = status;
+		is_denying |= denies;
 	}
 	if (!least.has_limit)
 		return;
@@ -77,25 +83,52 @@ static void add_headers(struct weir__protobuf_out *out, const struct weir__descr
 	add_header(out, "RateLimit-Reset", least.reset_s);
 }
 
-/* The message of a request that waited is still in its stream. */
+struct describing {
+	struct weir__protobuf_out *out;
+	const struct weir__rls_request *request;
+	const struct weir__descriptors_check *check;
+};
+
+/* The metadata of limits that still have something left: Envoy may choose a route by it. */
+static void describe(void *describing_, const struct weir_descriptor_claim *claims)
+{
+	const struct describing *const describing = describing_;
+	const struct weir__descriptors_check *const check = describing->check;
+	char texts[WEIR_DESCRIPTORS_MAX][WEIR_LIMIT_TEXT_MAX];
+	const char *limits[WEIR_DESCRIPTORS_MAX];
+	const struct weir_metadata *metadata[WEIR_DESCRIPTORS_MAX];
+
+	for (size_t i = 0; i < describing->request->n; i++) {
+		const struct weir_descriptor_claim *const claim = &check->statuses[i].claim;
+		const bool has_limit = claim->applies && !claim->is_unlimited;
+
+		limits[i] = has_limit && !claim->is_closed ? texts[i] : NULL;
+		if (limits[i])
+			(void)weir_limit_print(&claim->limit, texts[i]);
+		metadata[i] = has_limit && claims[i].applies && status_of(check, i).code == WEIR__RLS_OK ?
+				      claims[i].metadata :
+				      NULL;
+	}
+	weir__rls_write_metadata(describing->out, describing->request, limits, metadata);
+}
+
+/* The message of a request that waited is still in its stream. Metadata that does not fit is left out: an error instead
+ * of the decision would let the request pass where Envoy fails open. */
 static void add_metadata(struct weir__grpc_call *call, const struct weir__descriptors_check *check)
 {
 	const struct weir__h2_stream *const stream = &call->stream->stream;
 	const char *const message = stream->bytes + stream->head_length + WEIR__GRPC_HEAD;
-	char texts[WEIR_DESCRIPTORS_MAX][WEIR_LIMIT_TEXT_MAX];
-	const char *limits[WEIR_DESCRIPTORS_MAX];
 	struct weir__rls_request request WEIR__UNINITIALIZED;
+	struct describing describing = { call->out, &request, check };
+	const size_t begin = call->out->n;
 
-	if (weir__rls_read(message, stream->length - stream->head_length - WEIR__GRPC_HEAD, &request) != NULL)
-		return;
-	for (size_t i = 0; i < request.n; i++) {
-		const struct weir_descriptor_claim *const claim = &check->statuses[i].claim;
-
-		limits[i] = claim->applies && !claim->is_unlimited ? texts[i] : NULL;
-		if (limits[i])
-			(void)weir_limit_print(&claim->limit, texts[i]);
+	if (weir__rls_read(message, stream->length - stream->head_length - WEIR__GRPC_HEAD, &request) == NULL)
+		weir__guard_describe_descriptors(call->context->guard, request.domain, request.domain_length,
+						 request.descriptors, request.n, describe, &describing);
+	if (call->out->is_full) {
+		call->out->n = begin;
+		call->out->is_full = false;
 	}
-	weir__rls_write_metadata(call->out, &request, limits);
 }
 
 static void write_response(struct weir__request *request, void *call_)
@@ -107,7 +140,7 @@ static void write_response(struct weir__request *request, void *call_)
 
 	weir__rls_write_code(call->out, check->check.answer.verdict.allowed ? WEIR__RLS_OK : WEIR__RLS_OVER_LIMIT);
 	for (size_t i = 0; i < check->check.n; i++) {
-		const struct weir__rls_status status = status_of(&check->statuses[i]);
+		const struct weir__rls_status status = status_of(check, i);
 
 		weir__rls_write_status(call->out, &status);
 	}

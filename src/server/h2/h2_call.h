@@ -43,7 +43,10 @@ struct weir__grpc_method {
 /* Ends a call with a status other than OK. */
 void weir__grpc_refuse(struct weir__grpc_call *call, enum weir__grpc_status status, const char *why);
 
-/* Serves the request of a stream. (grpc.c) */
+/* Whether the request is for a known method. (grpc.c) */
+bool weir__grpc_has_method(const struct weir__http_request *request);
+
+/* Serves the request of a stream. */
 void weir__grpc_run(struct weir__worker *worker, struct weir__connection *connection, struct weir__h2_of_stream *stream,
 		    struct weir__http_request *request);
 

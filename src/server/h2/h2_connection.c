@@ -26,10 +26,12 @@ struct of_connection {
 	struct weir__h2 *session;
 	struct weir__worker *worker;
 	struct weir__connection *connection;
-	int32_t late; /* the stream that the deadline of the connection is for; 0: none */
-	uint64_t sent;
-	weir_ns old_at;  /* when the connection asks its client to open a new one; 0: never */
-	bool is_leaving; /* it has asked: the next tick is the end for new streams */
+	int32_t late;     /* the stream that the deadline of the connection is for; 0: none */
+	uint64_t sent;    /* bytes of responses, when they last went on */
+	weir_ns moved_at; /* when that was */
+	weir_ns old_at;   /* when the connection asks its client to open a new one; 0: never */
+	bool is_leaving;  /* it has asked: the next tick is the end for new streams */
+	bool is_pinged;   /* the client has said nothing since it got a PING */
 };
 
 static bool start(struct weir__worker *worker)
@@ -56,6 +58,25 @@ static void closed(void *of_connection_, struct weir__h2_stream *stream)
 	weir__requests_abandon(&of(stream)->client);
 }
 
+static bool is_grpc(const struct weir__http_request *request)
+{
+	struct weir__http_slice type;
+
+	return weir__http_find(request, "content-type", &type) && weir__grpc_is_type(type.bytes, type.length);
+}
+
+/* An unknown method may have a stream of messages that goes on until there is a response: server reflection, by which
+ * tools ask what there is. */
+static bool is_enough(void *of_connection_, struct weir__h2_stream *stream)
+{
+	const struct of_connection *const of_connection = of_connection_;
+	struct http2 *const http2 = of_connection->worker->of_protocols[WEIR__PROTOCOL_HTTP2];
+	struct weir__http_request request;
+
+	weir__h2_request(stream, &http2->reader, &request);
+	return is_grpc(&request) && !weir__grpc_has_method(&request);
+}
+
 static void forget(struct weir__connection *connection)
 {
 	struct of_connection *const of_connection = connection->of_protocol;
@@ -68,18 +89,28 @@ static void forget(struct weir__connection *connection)
 	connection->protocol_bytes = connection->n_streams = 0;
 }
 
+/* Connections that begin at the same time, as after a restart, must not all end at the same time. So the age is up to a
+ * tenth less. */
+static weir_ns old_at(const struct weir__worker *worker, uint64_t number)
+{
+	const uint64_t age = worker->options.settings ? worker->options.settings->http2_age_ns : 0;
+	const uint64_t spread = number * 0x9e3779b97f4a7c15 >> 54; /* 0 to 1023; neighbours differ */
+
+	return age == 0 ? 0 : weir__add_saturating(worker->now, age - age / 10 * spread / 1024);
+}
+
 /* Returns false if memory runs out. */
 static bool begin(struct weir__worker *worker, struct weir__connection *connection)
 {
 	struct of_connection *const of_connection = calloc(1, sizeof(*of_connection));
-	const struct weir__h2_options options = { sizeof(struct weir__h2_of_stream), closed, of_connection };
-	const uint64_t age = worker->options.settings ? worker->options.settings->http2_age_ns : 0;
+	const struct weir__h2_options options = { sizeof(struct weir__h2_of_stream), closed, is_enough, of_connection };
 
 	if (of_connection == NULL)
 		return false;
 	of_connection->worker = worker;
 	of_connection->connection = connection;
-	of_connection->old_at = age > 0 ? weir__add_saturating(worker->now, age) : 0;
+	of_connection->old_at = old_at(worker, connection->client.number);
+	of_connection->moved_at = worker->now;
 	of_connection->session = weir__h2_new(&options, worker->now);
 	connection->of_protocol = of_connection;
 	weir__worker_begin_ticks(worker);
@@ -169,13 +200,6 @@ static void run_http(struct weir__worker *worker, struct weir__connection *conne
 		respond(stream, &reply);
 }
 
-static bool is_grpc(const struct weir__http_request *request)
-{
-	struct weir__http_slice type;
-
-	return weir__http_find(request, "content-type", &type) && weir__grpc_is_type(type.bytes, type.length);
-}
-
 static void run(struct weir__worker *worker, struct weir__connection *connection, struct weir__h2_of_stream *stream)
 {
 	struct http2 *const http2 = worker->of_protocols[WEIR__PROTOCOL_HTTP2];
@@ -212,23 +236,29 @@ static void run(struct weir__worker *worker, struct weir__connection *connection
 
 /* --- the connection ---------------------------------------------------------------------------------------------- */
 
-/* The oldest incomplete request sets the deadline of the connection. A response that waits for a window must go
- * on within the same time. */
+/* The oldest incomplete request sets the deadline of the connection. A response that waits for a window must go on at
+ * WEIR__READ_RATE_LEAST, or a client could hold its memory with a byte now and then. While it does not, requests that
+ * begin do not extend the deadline any more. */
 static void set_deadline(struct weir__worker *worker, struct weir__connection *connection,
 			 struct of_connection *of_connection)
 {
+	const uint64_t least = worker->options.late_ns / 1000000 * WEIR__READ_RATE_LEAST / 1000;
 	struct weir__h2_progress progress;
-	bool is_other;
+	bool moves, is_stuck, is_other;
 
 	weir__h2_look(of_connection->session, &progress);
 	connection->n_streams = progress.under_way;
-	is_other = progress.incomplete != of_connection->late ||
-		   (progress.incomplete == 0 && progress.sent != of_connection->sent);
+	moves = !progress.is_blocked || progress.sent - of_connection->sent >= least;
+	if (moves) {
+		of_connection->sent = progress.sent;
+		of_connection->moved_at = worker->now;
+	}
+	is_stuck = worker->now - of_connection->moved_at >= worker->options.late_ns;
+	is_other = !is_stuck && (progress.incomplete != of_connection->late || (progress.incomplete == 0 && moves));
 	of_connection->late = progress.incomplete;
-	of_connection->sent = progress.sent;
 	if (progress.is_silent)
 		return;
-	if (is_other || (progress.incomplete == 0 && !progress.is_blocked))
+	if (is_other)
 		weir__worker_request_complete(connection);
 	if (progress.incomplete != 0 || progress.is_blocked)
 		weir__worker_request_begun(worker, connection);
@@ -258,13 +288,23 @@ static void note_flood(struct weir__worker *worker, const struct of_connection *
 		weir__worker_count_closed(worker, WEIR__CLOSED_FLOOD);
 }
 
+/* Whether the client takes responses. A client that does not, because its windows are closed, is still read: it opens
+ * them by frames. */
+static bool has_room(struct weir__worker *worker, struct weir__connection *connection,
+		     struct of_connection *of_connection, bool *is_alive)
+{
+	if (WEIR__UNLIKELY(weir__h2_is_full(of_connection->session)))
+		*is_alive = send_ready(worker, connection, of_connection);
+	return *is_alive && !weir__h2_is_full(of_connection->session) && !weir__worker_holds_back(worker, connection);
+}
+
 static bool answer(struct weir__worker *worker, struct weir__connection *connection, size_t n, size_t *ret_used)
 {
 	struct http2 *const http2 = worker->of_protocols[WEIR__PROTOCOL_HTTP2];
 	struct of_connection *of_connection = connection->of_protocol;
 	struct weir__turn turn = { .n = 0 };
 	struct weir__h2_stream *stream;
-	bool is_open = true;
+	bool is_open = true, is_alive = true;
 
 	*ret_used = n;
 	if (of_connection == NULL) {
@@ -272,30 +312,33 @@ static bool answer(struct weir__worker *worker, struct weir__connection *connect
 			return false;
 		of_connection = connection->of_protocol;
 	}
-	if (n > 0)
+	if (n > 0) {
+		of_connection->is_pinged = false;
 		is_open = weir__h2_read(of_connection->session, worker->in, n, worker->now);
+	}
 	weir__http_date_set(&http2->date, worker->now);
 	connection->has_requests = false;
-	while (is_open && (stream = weir__h2_take(of_connection->session)) != NULL) {
+	while (is_open && has_room(worker, connection, of_connection, &is_alive) &&
+	       (stream = weir__h2_take(of_connection->session)) != NULL) {
 		run(worker, connection, of(stream));
-		connection->has_requests = weir__turn_is_over(&turn, worker->options.table) &&
-					   weir__h2_has_requests(of_connection->session);
-		if (connection->has_requests)
+		if (weir__turn_is_over(&turn, worker->options.table) && weir__h2_has_requests(of_connection->session)) {
+			connection->has_requests = true;
 			break;
+		}
 		if (weir__worker_is_owed_enough(worker, connection, 0)) {
 			weir__worker_leave_unauthenticated(worker, connection);
 			break;
 		}
 	}
-	if (!send_ready(worker, connection, of_connection))
+	if (!is_alive || !send_ready(worker, connection, of_connection))
 		return false;
 	connection->has_requests |= weir__worker_holds_back(worker, connection);
 	set_deadline(worker, connection, of_connection);
 	if (!is_open || weir__h2_is_over(of_connection->session)) {
 		note_flood(worker, of_connection);
 		connection->client.is_leaving = connection->lingers = true;
-		connection->has_requests = false;
 	}
+	connection->has_requests &= !connection->client.is_leaving;
 	return !(connection->client.is_leaving && weir__output_waiting(&connection->output) == 0);
 }
 
@@ -334,13 +377,18 @@ static size_t answer_ready(struct weir__worker *worker, struct weir__connection 
 	return 0;
 }
 
+/* A client of gRPC may connect before it has a request. It did nothing wrong, and connects again when it has one. */
 static void refuse_late(struct weir__worker *worker, struct weir__connection *connection)
 {
 	struct of_connection *const of_connection = connection->of_protocol;
+	struct weir__h2_progress progress;
 
 	if (of_connection == NULL)
 		return;
-	weir__h2_go_away(of_connection->session, WEIR__H2_ENHANCE_YOUR_CALM);
+	weir__h2_look(of_connection->session, &progress);
+	weir__h2_go_away(of_connection->session, progress.is_silent && progress.incomplete == 0 ?
+							 WEIR__H2_NO_ERROR :
+							 WEIR__H2_ENHANCE_YOUR_CALM);
 	(void)send_ready(worker, connection, of_connection);
 }
 
@@ -373,6 +421,21 @@ static void leave(struct weir__worker *worker, struct weir__connection *connecti
 	set_deadline(worker, connection, of_connection);
 }
 
+/* A client that watches the health may be silent for days. If it hangs, or its machine vanishes behind a proxy, no packet
+ * says so. */
+static bool is_there(struct weir__worker *worker, struct weir__connection *connection)
+{
+	struct of_connection *const of_connection = connection->of_protocol;
+
+	if (of_connection == NULL)
+		return true;
+	if (of_connection->is_pinged)
+		return false;
+	of_connection->is_pinged = true;
+	weir__h2_ping(of_connection->session);
+	return send_ready(worker, connection, of_connection);
+}
+
 /* Each second: the age of connections, and those that watch the health. */
 static void tick(struct weir__worker *worker, struct weir__connection *connection)
 {
@@ -395,6 +458,7 @@ const struct weir__protocol_handler weir__protocol_http2 = {
 	.number = WEIR__PROTOCOL_HTTP2,
 	.asks_at_once = true,
 	.answers_nothing = true,
+	.read_most = WEIR__HTTP2_READ,
 	.start = start,
 	.stop = stop,
 	.answer = answer,
@@ -402,5 +466,6 @@ const struct weir__protocol_handler weir__protocol_http2 = {
 	.refuse_late = refuse_late,
 	.forget = forget,
 	.leave = leave,
+	.is_there = is_there,
 	.tick = tick,
 };

@@ -455,6 +455,7 @@ static size_t answer_ready(struct weir__worker *worker, struct weir__connection 
 
 const struct weir__protocol_handler weir__protocol_http = {
 	.number = WEIR__PROTOCOL_HTTP,
+	.read_most = WEIR__HTTP_READ,
 	.asks_at_once = true,
 	.start = start,
 	.stop = stop,

@@ -136,15 +136,21 @@ static bool read_entries(const struct weir__json *json, const json_t *array, str
 
 static bool read_descriptor(const struct weir__json *json, const json_t *object, struct request *request)
 {
-	static const char *const members[] = { "entries", "limit", "hitsAddend", "hits_addend", NULL };
+	static const char *const members[] = { "entries",     "limit",          "hitsAddend",
+					       "hits_addend", "isNegativeHits", "is_negative_hits",
+					       NULL };
 	struct weir_descriptor *const descriptor = &request->descriptors[request->n++];
-	const json_t *hits, *limit;
+	const json_t *hits, *limit, *is_refund;
 
 	*descriptor = (struct weir_descriptor){ .unit = WEIR_UNIT_NONE };
 	if (!weir__json_has_only(json, object, members))
 		return false;
 	hits = member(object, "hitsAddend", "hits_addend");
 	limit = member(object, "limit", NULL);
+	is_refund = member(object, "isNegativeHits", "is_negative_hits");
+	if (is_refund && !json_is_boolean(is_refund))
+		return weir__json_refuse(json, "isNegativeHits", is_refund, "use true or false");
+	descriptor->is_refund = json_is_true(is_refund);
 	descriptor->has_hits = hits != NULL;
 	return read_number(json, "hitsAddend", hits, UINT64_MAX, &descriptor->hits) &&
 	       (limit == NULL || read_limit(json, limit, descriptor)) &&
@@ -193,14 +199,19 @@ static void add_limit(struct weir__http_reply *reply, const struct weir_guard_st
 	weir__reply_add_number(reply, status->verdict.limit);
 	WEIR__REPLY_ADD(reply, ",\"unit\":\"");
 	weir__reply_add_text(reply, unit);
-	WEIR__REPLY_ADD(reply, "\"}");
+	WEIR__REPLY_ADD(reply, "\"");
+	if (status->claim.name[0] != '\0') {
+		WEIR__REPLY_ADD(reply, ",\"name\":");
+		weir__reply_add_string(reply, status->claim.name, strlen(status->claim.name));
+	}
+	WEIR__REPLY_ADD(reply, "}");
 }
 
 /* Zeros are left out, as in protojson. */
-static void add_status(struct weir__http_reply *reply, const struct weir_guard_status *status)
+static void add_status(struct weir__http_reply *reply, const struct weir__descriptors_check *check, size_t i)
 {
+	const struct weir_guard_status *const status = &check->statuses[i];
 	const struct weir_verdict *const verdict = &status->verdict;
-	const weir_ns second = 1000000000;
 	const bool is_denied = !verdict->allowed && status->claim.mode != WEIR_MODE_SHADOW;
 	const uint64_t remaining = status->claim.is_unlimited ? UINT32_MAX : verdict->remaining;
 
@@ -213,7 +224,7 @@ static void add_status(struct weir__http_reply *reply, const struct weir_guard_s
 	}
 	if (status->claim.applies && !status->claim.is_unlimited) {
 		WEIR__REPLY_ADD(reply, ",\"durationUntilReset\":\"");
-		weir__reply_add_number(reply, verdict->reset_after / second + (verdict->reset_after % second != 0));
+		weir__reply_add_number(reply, weir__descriptors_reset_s(check, i));
 		WEIR__REPLY_ADD(reply, "s\"");
 	}
 	WEIR__REPLY_ADD(reply, "}");
@@ -231,7 +242,7 @@ static void write_statuses(struct weir__request *request, void *call_)
 						 "{\"overallCode\":\"OVER_LIMIT\",\"statuses\":[");
 	for (size_t i = 0; i < check->check.n; i++) {
 		weir__reply_add_text(reply, i == 0 ? "" : ",");
-		add_status(reply, &check->statuses[i]);
+		add_status(reply, check, i);
 	}
 	WEIR__REPLY_ADD(reply, "]}");
 	weir__reply_end(reply, is_allowed ? 200 : 429, WEIR__TYPE_JSON);
@@ -249,13 +260,25 @@ static void run(struct weir__http_call *call, struct weir_guard *guard, const st
 	weir__http_end_run(call, weir__descriptors_run(&check, guard, &asked, &why), &check.request, &why);
 }
 
+static bool is_permitted(struct weir__http_call *call, const struct request *request)
+{
+	bool refunds = false, checks = false;
+
+	for (size_t i = 0; i < request->n; i++) {
+		refunds |= request->descriptors[i].is_refund;
+		checks |= !request->descriptors[i].is_refund;
+	}
+	return (!refunds || weir__http_permit_operation(call, WEIR__OP_REFUND)) &&
+	       (!checks || weir__http_permit_operation(call, WEIR__OP_CHECK));
+}
+
 void weir__http_envoy(struct weir__http_call *call)
 {
 	json_t *const root = weir__json_of_most_bodies(call);
 	struct weir_guard *const guard = root ? weir__http_guard(call) : NULL;
 	struct request request WEIR__UNINITIALIZED;
 
-	if (guard && read_request(call, root, &request))
+	if (guard && read_request(call, root, &request) && is_permitted(call, &request))
 		run(call, guard, &request);
 	json_decref(root);
 }

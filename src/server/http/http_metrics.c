@@ -350,6 +350,11 @@ static void add_leases(struct weir__metrics *metrics, const struct weir__store_s
 	weir__metrics_add_word(metrics, "event", "returned", status->lease[WEIR__LEASE_RETURNED]);
 	weir__metrics_add_word(metrics, "event", "expired", status->lease[WEIR__LEASE_EXPIRED]);
 	weir__metrics_one(metrics, WEIR__METRIC_LEASE_DROPPED, status->lease[WEIR__LEASE_DROPPED]);
+	weir__metrics_begin(metrics, WEIR__METRIC_EVENTUAL_DECISIONS);
+	weir__metrics_add_word(metrics, "outcome", "allowed", status->lease[WEIR__AHEAD_ALLOWED]);
+	weir__metrics_add_word(metrics, "outcome", "denied", status->lease[WEIR__AHEAD_DENIED]);
+	weir__metrics_one(metrics, WEIR__METRIC_EVENTUAL_WAITING, weir__store_waiting(status));
+	weir__metrics_one(metrics, WEIR__METRIC_EVENTUAL_PUSHES, status->lease[WEIR__AHEAD_PUSHES]);
 }
 
 static void add_store(struct weir__http_call *call, struct weir__metrics *metrics)

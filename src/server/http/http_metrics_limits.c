@@ -22,9 +22,10 @@ enum {
 };
 
 static const enum weir__metric of_limits[] = {
-	WEIR__METRIC_REQUESTS, WEIR__METRIC_ALLOWED,       WEIR__METRIC_REJECTED, WEIR__METRIC_SHADOW_REJECTED,
-	WEIR__METRIC_DELAYED,  WEIR__METRIC_DELAY_SECONDS, WEIR__METRIC_FILL,     WEIR__METRIC_LEVEL,
-	WEIR__METRIC_CAPACITY, WEIR__METRIC_SHARED,        WEIR__METRIC_RATE,     WEIR__METRIC_LEASE_BOUND,
+	WEIR__METRIC_REQUESTS,       WEIR__METRIC_ALLOWED,       WEIR__METRIC_REJECTED, WEIR__METRIC_SHADOW_REJECTED,
+	WEIR__METRIC_DELAYED,        WEIR__METRIC_DELAY_SECONDS, WEIR__METRIC_FILL,     WEIR__METRIC_LEVEL,
+	WEIR__METRIC_CAPACITY,       WEIR__METRIC_SHARED,        WEIR__METRIC_RATE,     WEIR__METRIC_LEASE_BOUND,
+	WEIR__METRIC_EVENTUAL_BOUND,
 };
 
 enum { OF_LIMITS = sizeof(of_limits) / sizeof(of_limits[0]) };
@@ -35,7 +36,9 @@ struct row {
 	bool is_shadow, is_delaying, is_leaky, is_shared, has_fill, has_plan;
 	struct weir_table_limit_stats stats;
 	uint64_t delayed, delay_ns, capacity;
-	uint64_t lease_bound; /* units; 0: the limit is exact */
+	uint64_t lease_bound; /* units; 0: the limit is not leased */
+	bool is_eventual;
+	uint64_t eventual_bound;
 	struct weir__decimal fill, rate;
 };
 
@@ -74,6 +77,8 @@ static bool is_told(const struct row *row, enum weir__metric metric)
 		return row->is_shared;
 	case WEIR__METRIC_LEASE_BOUND:
 		return row->lease_bound > 0;
+	case WEIR__METRIC_EVENTUAL_BOUND:
+		return row->is_eventual;
 	case WEIR__METRIC_CAPACITY:
 	case WEIR__METRIC_RATE:
 		return row->has_plan;
@@ -116,6 +121,8 @@ static struct weir__decimal value_of(const struct row *row, enum weir__metric me
 		return row->rate;
 	case WEIR__METRIC_LEASE_BOUND:
 		return (struct weir__decimal){ row->lease_bound, 0 };
+	case WEIR__METRIC_EVENTUAL_BOUND:
+		return (struct weir__decimal){ row->eventual_bound, 0 };
 	default:
 		return (struct weir__decimal){ row->stats.allowed + row->stats.denied, 0 };
 	}
@@ -197,6 +204,7 @@ static void collect(void *page_, const struct weir__guard_row *told)
 	struct weir__lease_terms terms;
 	struct weir_limit limit;
 	struct row row;
+	uint64_t ahead;
 
 	if (told->limit == NULL || told->mode == WEIR_MODE_OFF)
 		return;
@@ -210,6 +218,9 @@ static void collect(void *page_, const struct weir__guard_row *told)
 			    .rate = weir__decimal_of_rate(limit.count, limit.period) };
 	if (weir__limit_row_is_leased(page->call->context, told, &terms))
 		row.lease_bound = terms.most;
+	ahead = weir__limit_row_ahead(page->call->context, told);
+	row.is_eventual = ahead > 0;
+	row.eventual_bound = weir__limit_row_bound(page->call->context, ahead);
 	weir_table_limit_stats(page->call->context->table, told->limit, &row.stats);
 	look(page, told->limit, &row);
 	if (!told->is_keyed)

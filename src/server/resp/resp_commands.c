@@ -49,7 +49,7 @@ const struct weir__command_row weir__command_rows[] = {
 	  "a line for each limit of the policy, those that apply first: its key, or why it does not apply",
 	  weir__explain_command, WEIR__OP_EXPLAIN, 3, INT32_MAX, 0, 0, 0, 0 },
 	{ "weir.limits", "[first]",
-	  "up to 50 limits and overrides of the policy, from number first on (0 by default): name, limit as it is now, mode, key, allowed, denied; changed (all, here, or empty), changed_by, changed_at in Unix seconds: since the policy was loaded; store: table or redis, where its state is kept; wait: for how many ns authorize holds a response back at most; consistency: exact or lease",
+	  "up to 50 limits and overrides of the policy, from number first on (0 by default): name, limit as it is now, mode, key, allowed, denied; changed (all, here, or empty), changed_by, changed_at in Unix seconds: since the policy was loaded; store: table or redis, where its state is kept; wait: for how many ns authorize holds a response back at most; consistency: exact, lease or eventual",
 	  weir__limits_command, WEIR__OP_LIMITS, 1, 2, 0, 0, 0, 0 },
 	{ "weir.change", "name limit [HERE]",
 	  "changes one limit until the policy changes, on all servers of the store or, with HERE, on this one; a reload of an unchanged policy does not undo it",

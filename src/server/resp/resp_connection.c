@@ -222,6 +222,7 @@ static void refuse_late(struct weir__worker *worker, struct weir__connection *co
 
 const struct weir__protocol_handler weir__protocol_resp = {
 	.number = WEIR__PROTOCOL_RESP,
+	.read_most = WEIR__IN_SIZE,
 	.start = start,
 	.stop = stop,
 	.answer = answer,

@@ -141,13 +141,16 @@ static int describe_store(const struct weir__context *context, char *text, size_
 		"\r\nstore_deferred_dropped:%" PRIu64 "\r\nstore_calls_per_1000:%" PRIu64 "\r\nlease_held:%" PRIu64
 		"\r\nlease_allowed:%" PRIu64 "\r\nlease_denied:%" PRIu64 "\r\nlease_granted:%" PRIu64
 		"\r\nlease_returned:%" PRIu64 "\r\nlease_expired:%" PRIu64 "\r\nlease_dropped:%" PRIu64
-		"\r\nstore_last_error:%s\r\n",
+		"\r\neventual_waiting:%" PRIu64 "\r\neventual_allowed:%" PRIu64 "\r\neventual_denied:%" PRIu64
+		"\r\neventual_pushes:%" PRIu64 "\r\nstore_last_error:%s\r\n",
 		states[status.health], status.nodes, status.is_joining, status.calls, status.requests, status.decided,
 		status.unreached, status.unanswered, status.slow, status.gone, status.refused, status.deferred_keys,
 		status.charged, status.excess, status.uncertain, status.dropped, weir__store_calls_per_1000(&status),
 		weir__store_held(&status), status.lease[WEIR__LEASE_ALLOWED], status.lease[WEIR__LEASE_DENIED],
 		status.lease[WEIR__LEASE_GRANTED], status.lease[WEIR__LEASE_RETURNED],
-		status.lease[WEIR__LEASE_EXPIRED], status.lease[WEIR__LEASE_DROPPED], status.last_error);
+		status.lease[WEIR__LEASE_EXPIRED], status.lease[WEIR__LEASE_DROPPED], weir__store_waiting(&status),
+		status.lease[WEIR__AHEAD_ALLOWED], status.lease[WEIR__AHEAD_DENIED], status.lease[WEIR__AHEAD_PUSHES],
+		status.last_error);
 }
 
 /* Spans and log lines that were dropped. */

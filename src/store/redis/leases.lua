@@ -154,8 +154,9 @@ local function grant(plan, state, wanted, duration, most)
 	return false, remaining, 0, wait, wait_rest, reset, reset_rest
 end
 
--- A push charges at most a whole limit.
-local function push(plan, state, cost, at)
+-- A push charges at most a whole limit. `reserved` units count as lent until the end of the call: the server may have
+-- allowed them, too, and pushes them by another call.
+local function push(plan, state, cost, at, reserved)
 	local kind = plan.functions
 	kind.step(plan, state, PEEK, 0) -- notices a new clock, and looks
 	cost = min(cost, plan.most)
@@ -163,6 +164,8 @@ local function push(plan, state, cost, at)
 	if charged > 0 then
 		state.is_over, state.is_changed = true, true
 	end
+	state.lent = state.lent - (state.reserved or 0) + reserved
+	state.reserved = reserved
 	local _, remaining, _, _, _, reset, reset_rest = kind.step(plan, state, PEEK, 0)
 	return true, remaining, charged, 0, 0, reset, reset_rest
 end
@@ -172,7 +175,7 @@ local function lease(state, operation, units, first, second)
 	if operation == GRANT then
 		return grant(plan, state, units, first, second)
 	elseif operation == PUSH then
-		return push(plan, state, units, first)
+		return push(plan, state, units, first, second)
 	end
 	local back = take_back(state, first, units)
 	local _, remaining, _, _, _, reset, reset_rest = plan.functions.step(plan, state, PEEK, 0)

@@ -167,7 +167,7 @@ int weir_redis_add_limit(struct weir_redis *redis, const char *name, const struc
 	WEIR__NOT_NULL(limit, ret_message);
 	WEIR__NOT_NULL(ret_limit, ret_message);
 
-	struct weir_redis_limit *added;
+	struct weir_redis_limit *added = NULL;
 	struct weir__redis_plan plan;
 	int error = check_name(name, ret_message);
 

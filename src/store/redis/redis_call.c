@@ -199,13 +199,14 @@ static void end_undo(struct draft *draft, const struct weir__redis_request *requ
 static void end_lease(struct draft *draft, const struct weir__redis_request *request)
 {
 	const struct weir__redis_claim *const claim = &request->claims[0];
-	uint64_t first = claim->charged_at / NS, second = 0; /* PUSH */
+	uint64_t first = claim->charged_at / NS, second = weir__min(claim->reserved, cost_most); /* PUSH */
 
 	if (request->operation == WEIR__REDIS_GRANT) {
 		first = claim->lease_duration / NS + (claim->lease_duration % NS != 0);
 		second = weir__min(claim->lease_most, cost_most);
 	} else if (request->operation == WEIR__REDIS_RETURN) {
 		first = claim->lease_end_us;
+		second = 0;
 	}
 	put(draft, 1, 2);
 	put(draft, weir__min(first, WEIR__REDIS_TIME_MAX_US), 7);

@@ -61,6 +61,8 @@ struct weir__redis_claim {
 	weir_ns lease_duration;
 	uint64_t lease_most;
 	uint64_t lease_end_us;
+	uint64_t
+		reserved; /* for PUSH: units that count as used for later requests of the same call, and are not charged */
 };
 
 /* Only TAKE and DEPART may have several claims. Claims with the same name and key count as one claim with the sum of

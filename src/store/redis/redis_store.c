@@ -143,9 +143,15 @@ static bool use_plan(struct batch *batch, struct weir__redis_shared_plan *plan)
 
 /* --- submitting -------------------------------------------------------------------------------------------------- */
 
+/* Both are of the request and of the one that is made before it, in the same call. */
+static uint32_t claims_of(const struct weir__store_request *request)
+{
+	return request->n + (request->before ? request->before->n : 0);
+}
+
 static size_t bytes_of(const struct weir__store_request *request)
 {
-	size_t bytes = 0;
+	size_t bytes = request->before ? bytes_of(request->before) : 0;
 
 	for (uint32_t i = 0; i < request->n; i++)
 		bytes += request->claims[i].key_length;
@@ -154,9 +160,10 @@ static size_t bytes_of(const struct weir__store_request *request)
 
 static bool fits(const struct batch *batch, const struct weir__store_request *request, size_t keys_bytes)
 {
-	return batch->n_claims + request->n <= WEIR__REDIS_CALL_CLAIMS_MAX &&
-	       batch->n_plans + request->n <= WEIR__REDIS_CALL_PLANS_MAX && batch->budget == request->budget &&
-	       batch->keys_bytes + keys_bytes <= KEYS_MOST;
+	const uint32_t n = claims_of(request);
+
+	return batch->n_claims + n <= WEIR__REDIS_CALL_CLAIMS_MAX && batch->n_plans + n <= WEIR__REDIS_CALL_PLANS_MAX &&
+	       batch->budget == request->budget && batch->keys_bytes + keys_bytes <= KEYS_MOST;
 }
 
 /* Returns the batch for a request, after sending a full one. NULL: no memory. */
@@ -171,12 +178,15 @@ static struct batch *batch_for(struct redis_store *store, const struct weir__sto
 		weir__redis_plan_lookup_begin(store->plans);
 		store->open->budget = request->budget;
 	}
-	return store->open && make_room(store->open, request->n) ? store->open : NULL;
+	return store->open && make_room(store->open, claims_of(request)) ? store->open : NULL;
 }
 
-/* Writes claims in Redis's form. Returns false if memory runs out, or a limit does not fit Redis. */
-static bool add_claims(struct redis_store *store, struct batch *batch, const struct weir__store_request *request)
+/* Writes claims in Redis's form, as those from number `at` on. Returns false if memory runs out, or a limit does not fit
+ * Redis. */
+static bool add_claims(struct redis_store *store, struct batch *batch, const struct weir__store_request *request,
+		       uint32_t at)
 {
+	const struct weir__store_push *const pushes = request->operation == WEIR__STORE_PUSH ? request->pushes : NULL;
 	const struct weir_table_limit *limit = NULL;
 	const struct weir__redis_shared_plan *plan = NULL;
 
@@ -192,18 +202,19 @@ static bool add_claims(struct redis_store *store, struct batch *batch, const str
 			limit = claim->limit;
 			plan = found;
 		}
-		batch->claims[batch->n_claims + i] = (struct weir__redis_claim){
+		batch->claims[at + i] = (struct weir__redis_claim){
 			.plan = &plan->redis,
 			.name = { plan->name, plan->name_length },
 			.key = { claim->key, claim->key_length },
 			.cost = claim->cost,
 			.max_delay = request->max_delay,
-			.charged_at = request->charged_at,
+			.charged_at = pushes ? pushes[i].at : request->charged_at,
 			.charged_cost = request->charged_cost,
 			.charged_full_at = request->charged_full_at,
 			.lease_duration = request->lease_duration,
 			.lease_most = request->lease_most,
-			.lease_end_us = request->operation == WEIR__STORE_RETURN ? request->lease_ends[i] : 0
+			.lease_end_us = request->operation == WEIR__STORE_RETURN ? request->lease_ends[i] : 0,
+			.reserved = pushes ? pushes[i].reserved : 0
 		};
 	}
 	return true;
@@ -228,33 +239,42 @@ static void add_requests(struct batch *batch, const struct weir__store_request *
 	batch->n_claims += request->n;
 }
 
-/* `keep` may move the keys, so the claims then get the addresses of the kept ones. */
-static bool submit(struct weir__store *store_, struct weir__store_request *request)
+/* Adds a request that was kept. Its keys may have moved, so its claims get their addresses. */
+static void add_request(struct batch *batch, struct weir__store_request *kept)
 {
-	struct redis_store *const store = (struct redis_store *)(void *)store_;
-	const size_t keys_bytes = bytes_of(request);
-	const struct weir_claim *const claims = request->claims;
-	struct batch *const batch = batch_for(store, request, keys_bytes);
-	struct weir__store_request *kept = NULL;
-
-	request->outcome = WEIR__STORE_UNREACHED;
-	request->is_closed = false;
-	if (batch == NULL || !add_claims(store, batch, request))
-		return true;
-	kept = request->caller->keep(request);
-	if (kept == NULL)
-		return true;
-	if (kept->claims != claims)
-		for (uint32_t i = 0; i < kept->n; i++)
-			batch->claims[batch->n_claims + i].key.bytes = kept->claims[i].key;
+	for (uint32_t i = 0; i < kept->n; i++)
+		batch->claims[batch->n_claims + i].key.bytes = kept->claims[i].key;
 	add_requests(batch, kept);
-	batch->keys_bytes += keys_bytes;
 	kept->next = NULL;
 	if (batch->last)
 		batch->last->next = kept;
 	else
 		batch->first = kept;
 	batch->last = kept;
+}
+
+static bool submit(struct weir__store *store_, struct weir__store_request *request)
+{
+	struct redis_store *const store = (struct redis_store *)(void *)store_;
+	const size_t keys_bytes = bytes_of(request);
+	const uint32_t n_before = request->before ? request->before->n : 0;
+	struct batch *const batch = batch_for(store, request, keys_bytes);
+	struct weir__store_request *kept = NULL;
+
+	request->outcome = WEIR__STORE_UNREACHED;
+	request->is_closed = false;
+	if (request->before)
+		request->before->outcome = WEIR__STORE_UNREACHED;
+	if (batch == NULL || (n_before > 0 && !add_claims(store, batch, request->before, batch->n_claims)) ||
+	    !add_claims(store, batch, request, batch->n_claims + n_before))
+		return true;
+	kept = request->caller->keep(request);
+	if (kept == NULL)
+		return true;
+	if (n_before > 0)
+		add_request(batch, kept->before);
+	add_request(batch, kept);
+	batch->keys_bytes += keys_bytes;
 	return false;
 }
 
@@ -290,6 +310,7 @@ static void flush(struct weir__store *store_)
 
 /* --- completing -------------------------------------------------------------------------------------------------- */
 
+/* NOLINTNEXTLINE(misc-redundant-expression): equal, as it should be */
 _Static_assert(WEIR__STORE_LEASE_MAX == WEIR__REDIS_LEASE_MAX, "the same maximum");
 
 /* The `delay` of a grant is the time until the lease ends. Redis's clock has whole microseconds. */
@@ -395,6 +416,7 @@ void weir__redis_store_status(struct weir__redis_thread *thread, struct weir__st
 
 	weir__redis_thread_info(thread, &info);
 	*ret_status = (struct weir__store_status){ .health = healths[info.client.health],
+						   .was_up = info.was_up,
 						   .nodes = info.client.nodes,
 						   .is_joining = info.client.is_joining,
 						   .slow = info.client.failures[WEIR__REDIS_SLOW],

@@ -241,6 +241,7 @@ static void publish(struct weir__redis_thread *store, weir_ns now)
 
 	weir__redis_client_info(store->client, &info->client);
 	weir__redis_backlog_info(store->backlog, &backlog);
+	info->was_up |= can_be_called(info);
 	info->deferred_keys = backlog.keys;
 	info->charged = backlog.charged;
 	info->excess = backlog.excess;

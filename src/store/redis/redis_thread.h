@@ -46,6 +46,7 @@ enum { WEIR__REDIS_LATENCIES = 16 };
 
 struct weir__redis_thread_info {
 	struct weir__redis_client_info client;
+	bool was_up;                                  /* Redis could be called at least once */
 	uint64_t deferred_keys;                       /* keys with charges still to be made */
 	uint64_t charged, excess, uncertain, dropped; /* units, as in struct weir__redis_backlog_info */
 	/* Decided requests by duration: up to 2^i * 64 us; the last one also counts longer ones. */

@@ -169,6 +169,9 @@ local function save()
 	for i = 1, #KEYS do
 		local key = KEYS[i]
 		local state = states[key]
+		if state and state.reserved then
+			state.lent, state.reserved = state.lent - state.reserved, nil
+		end
 		if state and state.is_changed then
 			if not is_untouched(state) then
 				store(key, state)

@@ -20,11 +20,10 @@ static inline uint64_t weir__held_hash(uint64_t hash, uint64_t salt)
 	return mixed ^ mixed >> 31;
 }
 
-/* Finds the slot. ret_place->slot is NULL if there is none. */
-static inline void weir__held_find(const struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
-				   struct weir__place *ret_place)
+/* Finds the slot with this fingerprint, even after the limit was changed. ret_place->slot is NULL if there is none. */
+static inline void weir__held_find_made(const struct weir_table *table, uint64_t hash, uint32_t fingerprint,
+					struct weir__place *ret_place)
 {
-	const uint32_t fingerprint = weir__fingerprint_in(hash, WEIR__VIEW_WORD(limit, mark));
 	union weir__atomic16 *lines[WEIR__LINES];
 
 	*ret_place = weir__line_find(weir__table_home(table, hash), fingerprint, NULL);
@@ -35,10 +34,21 @@ static inline void weir__held_find(const struct weir_table *table, const struct 
 		*ret_place = weir__line_find(lines[i], fingerprint, NULL);
 }
 
+static inline uint32_t weir__held_fingerprint(const struct weir_table_limit *limit, uint64_t hash)
+{
+	return weir__fingerprint_in(hash, WEIR__VIEW_WORD(limit, mark));
+}
+
+static inline void weir__held_find(const struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+				   struct weir__place *ret_place)
+{
+	weir__held_find_made(table, hash, weir__held_fingerprint(limit, hash), ret_place);
+}
+
 static inline struct weir_state weir__held_slot(const struct weir_table *table, const struct weir_table_limit *limit,
 						uint64_t hash, uint32_t own, weir_ns end)
 {
-	return weir__slot_make(weir__fingerprint_in(hash, WEIR__VIEW_WORD(limit, mark)), own, end - table->epoch, 0);
+	return weir__slot_make(weir__held_fingerprint(limit, hash), own, end - table->epoch, 0);
 }
 
 static inline weir_ns weir__held_end(const struct weir_table *table, struct weir_state slot)

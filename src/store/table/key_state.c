@@ -171,7 +171,7 @@ static struct weir_state slot_of(const struct weir__key *key, const struct weir_
 
 	switch (state->kind) {
 	case WEIR__KEY_SLOT:
-		return has_histories ? (struct weir_state){ 0, 0 } : weir__key_pack(key, &state->slot);
+		return weir__key_pack(key, &state->slot);
 	case WEIR__KEY_EVENTS:
 		return has_histories ? make_history(key, state, now) : (struct weir_state){ 0, 0 };
 	case WEIR__KEY_FOLDED:
@@ -196,10 +196,13 @@ bool weir__key_state_write(struct weir_table *table, const struct weir_table_lim
 	if (state->kind == WEIR__KEY_ABSENT)
 		return true;
 	weir__key_init(&key, table, limit, weir__hash(&limit->secret, key_bytes, key_length));
+	if (state->kind == WEIR__KEY_SLOT &&
+	    (weir__format_has_histories(&key.view.format) || !weir__slot_can_pack(&key.view.format, &state->slot)))
+		return false;
 	weir__table_find(&key, &place, &found);
 	next = slot_of(&key, state, weir__table_clamp(table, now));
 	if (next.lo == 0 && next.hi == 0) /* a slot that has used nothing packs to zeros, too */
-		return state->kind == WEIR__KEY_SLOT && !weir__format_has_histories(&key.view.format);
+		return state->kind == WEIR__KEY_SLOT;
 	return weir__table_put(&key, &place, next, weir__table_clamp(table, now));
 }
 

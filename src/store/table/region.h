@@ -84,6 +84,10 @@ struct weir__region_header {
 	/* What leases add to CLOCK_BOOTTIME, see held.h. A process that starts sets it, unless it goes on for another. Slots
 	 * of leases are found only under the anchor that they were made by. 0: no leases yet. */
 	_Atomic uint64_t lease_anchor;
+	/* How many refunds into lots have begun, and how many are done: see lease_store.c. A process that is killed in between
+	 * leaves them different. */
+	_Atomic uint64_t lease_refunds_begun, lease_refunds_done;
+	_Atomic uint64_t lease_processes; /* that have begun leases of this table */
 
 	/* Counts how often usage is forgiven, which means removed from slots before it has refilled: by resets, refunds
 	 * and evictions. It is incremented before the removal. Keys with the same lowest bits of the fingerprint, not

@@ -98,6 +98,22 @@ static bool uses_nothing(const struct weir_plan *plan, const struct weir_state *
 	return (plan->kind == WEIR_KIND_COUNTER ? state->lo : state->hi) == 0;
 }
 
+static bool fits(const struct weir__slot_format *format, uint64_t own, weir_ns full_at)
+{
+	return own <= UINT32_MAX && (full_at - format->epoch) >> 60 == 0;
+}
+
+bool weir__slot_can_pack(const struct weir__slot_format *format, const struct weir_state *state)
+{
+	weir_ns full_at;
+	uint64_t own;
+
+	if (uses_nothing(&format->plan, state))
+		return true;
+	full_at = pack_state(format, state, &own);
+	return full_at <= format->epoch || fits(format, own, full_at);
+}
+
 struct weir_state weir__slot_pack(const struct weir__slot_format *format, uint32_t fingerprint,
 				  const struct weir_state *state)
 {
@@ -109,7 +125,7 @@ struct weir_state weir__slot_pack(const struct weir__slot_format *format, uint32
 	full_at = pack_state(format, state, &own);
 	if (full_at <= format->epoch)
 		return (struct weir_state){ 0, 0 };
-	WEIR__HOLDS(own <= UINT32_MAX && (full_at - format->epoch) >> 60 == 0);
+	WEIR__HOLDS(fits(format, own, full_at));
 	return weir__slot_make(fingerprint, (uint32_t)own, full_at - format->epoch, format->tag);
 }
 

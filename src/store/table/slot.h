@@ -208,6 +208,9 @@ static inline struct weir_state weir__slot_charge_bucket(const struct weir__slot
 /* Returns the state that core continues from. A free slot unpacks to a full bucket or a reset window. */
 struct weir_state weir__slot_unpack(const struct weir__slot_format *format, struct weir_state slot);
 
+/* Whether a state that comes from elsewhere has only what a slot has room for. */
+bool weir__slot_can_pack(const struct weir__slot_format *format, const struct weir_state *state);
+
 /* Returns all zero if the state has used nothing. */
 struct weir_state weir__slot_pack(const struct weir__slot_format *format, uint32_t fingerprint,
 				  const struct weir_state *state);

@@ -325,6 +325,54 @@ bool weir__table_step_while(const struct weir__epoch_check *epoch_check, struct 
 	}
 }
 
+bool weir__table_prepare(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
+			 uint64_t cost, struct weir__prepared *ret_prepared, struct weir_verdict *ret_verdict)
+{
+	struct weir__key *const key = &ret_prepared->key;
+	struct weir__place *const place = &ret_prepared->place;
+	struct weir_state state, next;
+
+	weir__key_init(key, table, limit, hash);
+	if (weir__format_has_histories(&key->view.format))
+		return false;
+	weir__table_find(key, place, &state);
+	if (WEIR__UNLIKELY(weir__format_has_histories(&key->view.format) || place->is_old))
+		return false;
+	ret_prepared->before = state;
+	*ret_verdict = weir_step_take(&key->view.format.plan, &state, now, cost);
+	next = weir__slot_equal(ret_prepared->before, state) ? place->seen : weir__key_pack(key, &state);
+	ret_prepared->next.lo = next.lo; /* see weir__place_set */
+	ret_prepared->next.hi = next.hi;
+	return true;
+}
+
+bool weir__table_peek_prepared(const struct weir__prepared *prepared, weir_ns now, uint64_t cost,
+			       struct weir_verdict *ret_verdict)
+{
+	struct weir_state state = prepared->before;
+	const struct weir_verdict verdict = weir_step_peek(&prepared->key.view.format.plan, &state, now, cost);
+
+	if (!weir__slot_equal(state, prepared->before))
+		return false;
+	*ret_verdict = verdict;
+	return true;
+}
+
+bool weir__table_put_prepared(struct weir__prepared *prepared, weir_ns now, struct weir__change *ret_change)
+{
+	struct weir__place *const place = &prepared->place;
+
+	if (!weir__table_put(&prepared->key, place, prepared->next, now))
+		return false;
+	count_probe(prepared->key.table, place);
+	ret_change->number = prepared->key.view.number;
+	ret_change->slot = weir__slot_equal(place->seen, prepared->next) ? NULL : place->slot;
+	ret_change->before = place->seen;
+	ret_change->after = prepared->next;
+	ret_change->format = prepared->key.view.format;
+	return true;
+}
+
 static struct weir_verdict allow_only(const struct weir_plan *plan, void *state, weir_ns now, uint64_t cost)
 {
 	return (struct weir_verdict){ .allowed = weir_step_allow(plan, state, now, cost) };

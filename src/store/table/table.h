@@ -320,7 +320,27 @@ bool weir__table_step_while(const struct weir__epoch_check *epoch_check, struct 
 			    const struct weir_table_limit *limit, uint64_t hash, weir__step *step, weir_ns now,
 			    uint64_t cost, struct weir_verdict *ret_verdict, struct weir__change *ret_change);
 
-/* The same for limits whose keys have a history. */
+/* A take in two halves, with the effect of a take whose thread was slow between its read and its
+ * swap. */
+struct weir__prepared {
+	struct weir__key key;
+	struct weir__place place;
+	struct weir_state before, next; /* the state, and the slot after the charge */
+};
+
+/* Returns false if the key has a history or was packed by an older plan: then take a whole step. */
+bool weir__table_prepare(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
+			 uint64_t cost, struct weir__prepared *ret_prepared, struct weir_verdict *ret_verdict);
+
+/* Peeks at the state that was prepared. Returns false if a peek changes it, because the clock has stepped back: then take a
+ * whole step. */
+bool weir__table_peek_prepared(const struct weir__prepared *prepared, weir_ns now, uint64_t cost,
+			       struct weir_verdict *ret_verdict);
+
+/* Makes the charge. Returns false if something changed meanwhile. ret_change is as of weir__table_step_while. */
+bool weir__table_put_prepared(struct weir__prepared *prepared, weir_ns now, struct weir__change *ret_change);
+
+/* weir__table_step_while for limits whose keys have a history. */
 bool weir__table_step_history(const struct weir__epoch_check *epoch_check, struct weir_table *table,
 			      const struct weir_table_limit *limit, uint64_t hash, weir__step *step, weir_ns now,
 			      uint64_t cost, struct weir_verdict *ret_verdict, struct weir__change *ret_change);
@@ -402,6 +422,16 @@ struct weir_verdict weir__table_undo(struct weir_table *table, const struct weir
  * with a history that another thread makes at the same moment may be lost. */
 void weir__table_overwrite(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
 			   size_t key_length, weir_ns now, const struct weir_verdict *said, bool only_raises);
+
+/* The same for a key whose state is in its slot, of which this server knows more usage than the other store: `more` units.
+ * It is called after the slot was read, and the slot is written only if it has not changed since. So a charge that is
+ * counted in `more` first, and then in the slot, is never lost. A key of which nothing is used keeps a slot, which is free
+ * for other keys, so that the caller can tell it from a key that was evicted. `more` may set *ret_only_raises, because a later reply of the
+ * other store has come. Then the key has no more left than by both states, at any time. If the limit has been changed so that
+ * the key has a history, `more` is not called. */
+void weir__table_overwrite_with(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+				weir_ns now, const struct weir_verdict *said, bool only_raises,
+				uint64_t (*more)(void *context, bool *ret_only_raises), void *context);
 
 enum { WEIR__INLINE_SHARE = 25 }; /* unless it is set */
 

@@ -4,6 +4,9 @@
  * least remaining first, since other requests are most likely to exhaust that one meanwhile. If a limit is exhausted,
  * the charges before it are taken back.
  *
+ * The first look computes the charge, so that the charge is only a swap. If the swap fails, or the key needs more than a
+ * swap, the charge is a whole step.
+ *
  * Taking back must never return more than was charged and still counts, nor allow more than the limit:
  * - A bucket refills from the charge on, and other requests may have built upon it. What has refilled is not given
  *   back.
@@ -30,6 +33,8 @@ struct part {
 	struct weir__change change;
 	uint64_t number; /* of its plan when it was first looked at */
 	bool is_seen, is_charged;
+	bool is_prepared; /* its charge is computed */
+	struct weir__prepared prepared;
 };
 
 struct joint {
@@ -55,7 +60,10 @@ static void join_claims(struct joint *joint, const struct weir_claim *claims, co
 		while (part < joint->n && (joint->parts[part].limit != limit || joint->parts[part].hash != hash))
 			part++;
 		if (part == joint->n) {
-			joint->parts[part] = (struct part){ .limit = limit, .hash = hash };
+			joint->parts[part].limit = limit;
+			joint->parts[part].hash = hash;
+			joint->parts[part].cost = 0;
+			joint->parts[part].is_seen = joint->parts[part].is_charged = false;
 			joint->n++;
 		}
 		joint->parts[part].cost = weir__add_saturating(joint->parts[part].cost, claims[i].cost);
@@ -106,17 +114,57 @@ static bool is_late(const struct joint *joint, const struct part *part)
 	return part->verdict.allowed && part->verdict.delay > joint->max_delay;
 }
 
-static bool all_would_allow(struct joint *joint)
+/* Looks at a part, and computes its charge if that is possible with one look. */
+static void look_at(struct joint *joint, struct part *part)
+{
+	part->is_prepared = weir__table_prepare(joint->table, part->limit, part->hash, joint->now, part->cost,
+						&part->prepared, &part->verdict);
+	if (!part->is_prepared) {
+		step_part(joint, part, weir_step_peek);
+		return;
+	}
+	part->number = part->prepared.key.view.number;
+	part->is_seen = true;
+}
+
+static bool look_at_all(struct joint *joint)
 {
 	bool all = true;
 
 	for (size_t i = 0; i < joint->n; i++) {
-		step_part(joint, &joint->parts[i], weir_step_peek);
-		if (is_late(joint, &joint->parts[i]))
-			weir__verdict_deny_late(&joint->parts[i].verdict);
-		all &= joint->parts[i].verdict.allowed;
+		look_at(joint, &joint->parts[i]);
+		all &= joint->parts[i].verdict.allowed && !is_late(joint, &joint->parts[i]);
 	}
 	return all;
+}
+
+/* Reports the parts as they are without a charge. Returns whether one of them denies: a peek that records a new clock
+ * looks at its key again, which others may have changed. */
+static bool peek_at_all(struct joint *joint)
+{
+	bool denies = false;
+
+	for (size_t i = 0; i < joint->n; i++) {
+		struct part *const part = &joint->parts[i];
+
+		if (part->is_prepared &&
+		    !weir__table_peek_prepared(&part->prepared, joint->now, part->cost, &part->verdict))
+			step_part(joint, part, weir_step_peek);
+		if (is_late(joint, part))
+			weir__verdict_deny_late(&part->verdict);
+		denies |= !part->verdict.allowed;
+	}
+	return denies;
+}
+
+static bool all_would_allow(struct joint *joint)
+{
+	for (;;) {
+		if (look_at_all(joint))
+			return true;
+		if (WEIR__LIKELY(peek_at_all(joint)))
+			return false;
+	}
 }
 
 /* Orders parts by what would remain, least first. */
@@ -274,7 +322,8 @@ static enum outcome charge_all(struct joint *joint)
 
 		part->fingerprint = weir__fingerprint_in(part->hash, WEIR__VIEW_WORD(part->limit, mark));
 		part->forgiven = atomic_load(weir__table_forgiven(joint->table, part->fingerprint));
-		step_part(joint, part, weir_step_take);
+		if (!part->is_prepared || !weir__table_put_prepared(&part->prepared, joint->now, &part->change))
+			step_part(joint, part, weir_step_take);
 		part->is_charged = true;
 		if (is_late(joint, part)) { /* others took departures meanwhile */
 			take_back(joint, part);

@@ -17,6 +17,7 @@
  * If a key's slot is reclaimed while a thread is about to charge it, the thread's swap fails.
  * tests/models/table_slots.pml is a model of this protocol.
  * The reasons are in docs/internals/table.md. */
+#include "core/uninitialized.h"
 #include "os/pause.h"
 #include "store/table/table.h"
 
@@ -331,7 +332,7 @@ static void choose(const struct candidates *candidates, const struct weir__key *
 		   const struct weir_state *hold, struct weir__place *ret_place)
 {
 	unsigned whole = 0, held, free, chosen;
-	struct seen seen;
+	struct seen seen WEIR__UNINITIALIZED;
 
 	for (unsigned line = 0, i = 0; line < LINES; line++) {
 #pragma GCC unroll 4

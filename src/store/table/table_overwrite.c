@@ -5,6 +5,8 @@
  * folded slot instead (slot.h): one swap, and no chunk of the arena until the key is next charged. */
 #include <stdatomic.h>
 
+#include "core/interval.h"
+#include "core/window.h"
 #include "store/table/table.h"
 
 static uint64_t used_units(const struct weir_plan *plan, const struct weir_verdict *said)
@@ -91,6 +93,25 @@ static struct weir_state folded_of(const struct weir__key *key, const struct wei
 				      full_at - key->view.format.epoch);
 }
 
+/* Of a limit whose state fits a slot. */
+static struct weir_state state_of(const struct weir_plan *plan, const struct weir_verdict *said, weir_ns now)
+{
+	const uint64_t used = used_units(plan, said);
+
+	if (used == 0 || said->reset_after == 0)
+		return (struct weir_state){ 0, 0 };
+	switch (plan->kind) {
+	case WEIR_KIND_BUCKET:
+		return bucket_of(plan, said, used, now);
+	case WEIR_KIND_INTERVAL:
+		return interval_of(plan, said, used, now);
+	case WEIR_KIND_WINDOW:
+		return window_of(plan, said, used, now);
+	default:
+		return counter_of(plan, said, used, now);
+	}
+}
+
 static struct weir_state slot_of(const struct weir__key *key, const struct weir_verdict *said, weir_ns now)
 {
 	const struct weir_plan *const plan = &key->view.format.plan;
@@ -99,22 +120,9 @@ static struct weir_state slot_of(const struct weir__key *key, const struct weir_
 
 	if (used == 0 || said->reset_after == 0)
 		return (struct weir_state){ 0, 0 };
-	switch (plan->kind) {
-	case WEIR_KIND_BUCKET:
-		state = bucket_of(plan, said, used, now);
-		break;
-	case WEIR_KIND_INTERVAL:
-		state = interval_of(plan, said, used, now);
-		break;
-	case WEIR_KIND_WINDOW:
-		state = window_of(plan, said, used, now);
-		break;
-	case WEIR_KIND_COUNTER:
-		state = counter_of(plan, said, used, now);
-		break;
-	default:
+	if (plan->kind > WEIR_KIND_COUNTER)
 		return folded_of(key, said, used, now);
-	}
+	state = state_of(plan, said, now);
 	return weir__key_pack(key, &state);
 }
 
@@ -170,27 +178,217 @@ static bool overwrite_in_line(struct weir_table *table, const struct weir_table_
 	return weir__atomic16_swap(line + __builtin_ctz(matches), seen, next);
 }
 
-void weir__table_overwrite(struct weir_table *table, const struct weir_table_limit *limit, const void *key_bytes,
-			   size_t key_length, weir_ns now, const struct weir_verdict *said, bool only_raises)
+/* When a bucket that gets tokens at once is full again, if `more` are missing besides those that the other store said. */
+static weir_ns interval_reset(const struct weir_plan *plan, const struct weir_verdict *said, uint64_t more)
 {
-	const uint64_t hash = weir__hash(&limit->secret, key_bytes, key_length);
+	const uint64_t used = said->limit - said->remaining;
+	const weir__u128 longest = weir__mul((uint64_t)weir__div_up(used, plan->count), plan->period);
+	const weir__u128 then = weir__mul((uint64_t)weir__div_up(weir__add_saturating(used, more), plan->count),
+					  plan->period);
+	const weir__u128 elapsed = longest > said->reset_after ? longest - said->reset_after : 0;
+
+	return weir__saturate(then - (elapsed < plan->period ? elapsed : 0));
+}
+
+/* The verdict as if `more` units were used besides. `own` is the table's own, for windows of which the other store does
+ * not know yet. */
+static struct weir_verdict with_more(const struct weir_plan *plan, const struct weir_verdict *said, uint64_t more,
+				     const struct weir_verdict *own)
+{
+	struct weir_verdict sum = *said;
+
+	if (more == 0)
+		return sum;
+	sum.remaining -= weir__min(sum.remaining, more);
+	if (plan->kind == WEIR_KIND_BUCKET) {
+		const weir__u128 units = weir__mul(sum.limit - sum.remaining, plan->period);
+		weir__u128 told;
+
+		sum.reset_after = weir__add_saturating(
+			said->reset_after,
+			weir__saturate((weir__mul(more, plan->period) + plan->count - 1) / plan->count));
+		told = weir__mul(sum.reset_after, plan->count);
+		if (told >= units + plan->count && told < units + 2 * (weir__u128)plan->count)
+			sum.reset_after--; /* both were rounded up */
+	} else if (plan->kind == WEIR_KIND_INTERVAL) {
+		sum.reset_after = interval_reset(plan, said, more);
+	} else if (plan->kind == WEIR_KIND_COUNTER) {
+		sum.reset_after = weir__saturate(weir__mul(2, plan->period)); /* they may be of the newest window */
+	} else if (said->reset_after == 0) {
+		sum.reset_after = own->reset_after > 0 ? own->reset_after : plan->period;
+	}
+	return sum;
+}
+
+/* The state of a key that has used more than its limit, so that nothing is allowed before that has refilled. A mirror is
+ * read again before the longest step of a clock has passed, so no more than that need be told. Returns false if all fits
+ * the limit. */
+static bool state_beyond(const struct weir_plan *plan, const struct weir_verdict *said, weir_ns now,
+			 struct weir_state *ret_state)
+{
+	static const weir_ns soon = WEIR__STEP_BACK_MAX / 2;
+	const uint64_t number = now / plan->period;
+	uint32_t rest;
+
+	if (said->remaining > 0)
+		return false;
+	if (plan->kind == WEIR_KIND_BUCKET && !is_same_bucket(plan, said, &rest)) {
+		const weir__u128 full = weir__mul(plan->most, plan->period);
+		const weir__u128 most = full + weir__mul(soon, plan->count);
+		const weir__u128 used = weir__mul(said->reset_after, plan->count);
+
+		weir__state_set_wide(ret_state, weir__mul(now, plan->count) + (used < full ? full :
+									       used < most ? used :
+											     most));
+		return true;
+	}
+	if (plan->kind == WEIR_KIND_INTERVAL) {
+		const weir_ns longest = weir__saturate(
+			weir__mul((uint64_t)weir__div_up(plan->most, plan->count), plan->period));
+
+		if (said->reset_after <= longest)
+			return false;
+		*ret_state = (struct weir_state){ .lo = now + weir__min(said->reset_after - longest, soon),
+						  .hi = plan->most };
+		return true;
+	}
+	if (plan->kind != WEIR_KIND_COUNTER)
+		return false;
+	/* The other store does not say how much more. As of the next window, if that begins soon. */
+	*ret_state = (struct weir_state){ .lo = weir__counter_pack(0, plan->most),
+					  .hi = number + (plan->period - now % plan->period < soon) };
+	return true;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Below this, a window that the other store reported too late may look like the next one. */
+static const weir_ns windows_differ_ns = UINT64_C(250000000);
+
+/* A state of which the key has no more left than of both, at any time. */
+static struct weir_state windows_joined(const struct weir_plan *plan, const struct weir_state *own,
+					const struct weir_state *said)
+{
+	const weir_ns half = plan->period / 2;
+
+	if (said->lo > own->lo && said->lo - own->lo > half && half >= windows_differ_ns)
+		return *said; /* of the next window */
+	return (struct weir_state){ .lo = larger(own->lo, said->lo), .hi = larger(own->hi, said->hi) };
+}
+
+/* The counts of a sliding counter as of a window, which may lie in the future: then all of them count in it. */
+static struct weir__counter counter_as_of(const struct weir_plan *plan, const struct weir_state *state, weir_ns now,
+					  uint64_t number)
+{
+	struct weir__counter counter = weir__counter_at(plan, state, now);
+
+	if (counter.number < number) {
+		counter.current = weir__min(counter.previous + counter.current, plan->most);
+		counter.previous = 0;
+	}
+	return counter;
+}
+
+static struct weir_state counters_joined(const struct weir_plan *plan, const struct weir_state *own,
+					 const struct weir_state *said, weir_ns now)
+{
+	const uint64_t number = larger(larger(own->hi, said->hi), now / plan->period);
+	const struct weir__counter a = counter_as_of(plan, own, now, number),
+				   b = counter_as_of(plan, said, now, number);
+
+	return (struct weir_state){
+		.lo = weir__counter_pack(larger(a.previous, b.previous), larger(a.current, b.current)), .hi = number
+	};
+}
+
+/* What the table knows, raised by what the other store said. Neither is later than the other: both may have usage that
+ * the other lacks, and usage that lasts longer. */
+static struct weir_state joined(const struct weir_plan *plan, const struct weir_state *own,
+				const struct weir_state *said, weir_ns now)
+{
+	struct weir_state a = *own, b = *said;
+
+	switch (plan->kind) {
+	case WEIR_KIND_WINDOW:
+		a = weir__window_at(plan, own, now);
+		break;
+	case WEIR_KIND_COUNTER:
+		return own->lo == 0 ? *said : said->lo == 0 ? *own : counters_joined(plan, own, said, now);
+	case WEIR_KIND_INTERVAL:
+		weir__interval_settle(plan, &a, now);
+		weir__interval_settle(plan, &b, now);
+		break;
+	default:
+		return weir__state_wide(own) > weir__state_wide(said) ? *own : *said;
+	}
+	if (a.hi == 0 || b.hi == 0)
+		return a.hi == 0 ? b : a;
+	return plan->kind == WEIR_KIND_WINDOW ?
+		       windows_joined(plan, &a, &b) :
+		       (struct weir_state){ .lo = larger(a.lo, b.lo), .hi = larger(a.hi, b.hi) };
+}
+
+/* The slot with what the other store said, and what this server knows besides. */
+static struct weir_state slot_with(const struct weir__key *key, const struct weir__place *place,
+				   const struct weir_state *state, const struct weir_verdict *said, uint64_t more,
+				   bool only_raises, weir_ns now)
+{
+	const struct weir_plan *const plan = &key->view.format.plan;
+	struct weir_state copy = *state, next;
+	const struct weir_verdict own = weir_step_peek(plan, &copy, now, 0);
+	struct weir_verdict sum = with_more(plan, said, more, &own);
+
+	if (sum.limit < plan->most) /* of a newer plan: no more than that has left */
+		sum.limit = plan->most;
+	if (!state_beyond(plan, &sum, now, &next))
+		next = state_of(plan, &sum, now);
+	if (only_raises && place->slot)
+		next = joined(plan, state, &next, now);
+	next = weir__key_pack(key, &next);
+	if (weir__slot_equal(next, (struct weir_state){ 0, 0 }))
+		next = weir__slot_make(key->fingerprint, 0, now - key->view.format.epoch, key->view.format.tag);
+	return next;
+}
+
+void weir__table_overwrite_with(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
+				weir_ns now, const struct weir_verdict *said, bool only_raises,
+				uint64_t (*more)(void *context, bool *ret_only_raises), void *context)
+{
 	struct weir_state state, next;
 	struct weir__place place;
 	struct weir__key key;
 
 	now = weir__table_clamp(table, now);
-	if (!only_raises && limit->first.plan.kind == WEIR_KIND_BUCKET &&
-	    overwrite_in_line(table, limit, hash, now, said))
-		return;
 	do {
 		weir__key_init(&key, table, limit, hash);
 		weir__table_find(&key, &place, &state);
-		if (only_raises && has_as_much(&key, &place, &state, said, now))
+		if (more && !weir__format_has_histories(&key.view.format)) {
+			const uint64_t units = more(context, &only_raises);
+
+			next = slot_with(&key, &place, &state, said, units, only_raises, now);
+		} else if (only_raises && has_as_much(&key, &place, &state, said, now)) {
 			return;
-		next = slot_of(&key, said, now);
+		} else {
+			next = slot_of(&key, said, now);
+		}
 		if (lowers(&place, next))
 			weir__table_forgive(&key, &place);
 	} while (!weir__table_put(&key, &place, next, now));
 	if (!weir__slot_equal(place.seen, next))
 		weir__table_forget_history(table, place.seen);
+}
+
+void weir__table_overwrite(struct weir_table *table, const struct weir_table_limit *limit, const void *key_bytes,
+			   size_t key_length, weir_ns now, const struct weir_verdict *said, bool only_raises)
+{
+	const uint64_t hash = weir__hash(&limit->secret, key_bytes, key_length);
+
+	now = weir__table_clamp(table, now);
+	if (!only_raises && limit->first.plan.kind == WEIR_KIND_BUCKET &&
+	    overwrite_in_line(table, limit, hash, now, said))
+		return;
+	weir__table_overwrite_with(table, limit, hash, now, said, only_raises, NULL, NULL);
 }

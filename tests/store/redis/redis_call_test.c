@@ -194,7 +194,7 @@ static void what_cannot_be_asked(void)
 static void leases_and_pushes(void)
 {
 	struct weir__redis_claim claims[4];
-	struct weir__redis_request requests[4];
+	struct weir__redis_request requests[4] = { 0 };
 	struct weir__redis_call call = call_of(requests, 4);
 
 	use_plan("10/s");
@@ -204,6 +204,7 @@ static void leases_and_pushes(void)
 		claims[i].lease_most = UINT64_MAX; /* capped at 2^52 */
 		claims[i].lease_end_us = 260;
 		claims[i].charged_at = 261999;
+		claims[i].reserved = 258;
 		requests[i] = (struct weir__redis_request){ WEIR__REDIS_GRANT, &claims[i], 1 };
 	}
 	requests[2].operation = WEIR__REDIS_RETURN;
@@ -214,7 +215,7 @@ static void leases_and_pushes(void)
 		       "\11\1\0\0\3\0\0\0\0\0\0\1\0\3\1\0\0\0\0\0\0\0\0\0\0\0\20"
 		       "\11\1\0\0\3\0\0\0\0\0\0\1\0\3\1\0\0\0\0\0\0\0\0\0\0\0\20"
 		       "\12\1\0\0\3\0\0\0\0\0\0\1\0\4\1\0\0\0\0\0\0\0\0\0\0\0\0"
-		       "\13\1\0\0\3\0\0\0\0\0\0\1\0\5\1\0\0\0\0\0\0\0\0\0\0\0\0",
+		       "\13\1\0\0\3\0\0\0\0\0\0\1\0\5\1\0\0\0\0\0\2\1\0\0\0\0\0",
 		       109);
 	call.n = 1;
 	claims[0].lease_duration = WEIR__REDIS_LEASE_MAX;
@@ -223,6 +224,33 @@ static void leases_and_pushes(void)
 	CHECK(refused(&call) == WEIR_ERR_LIMIT);
 	claims[0].lease_duration = 0;
 	CHECK(refused(&call) == WEIR_ERR_LIMIT);
+}
+
+/* Each push has its own instant and its own reserved units, at most 2^52. They count for the requests after it, which are
+ * runs of their own. */
+static void pushes_reserve_units(void)
+{
+	struct weir__redis_claim claims[4];
+	struct weir__redis_request requests[4] = { 0 };
+	struct weir__redis_call call = call_of(requests, 4);
+
+	use_plan("10/s");
+	for (size_t i = 0; i < 4; i++) {
+		claims[i] = claim_of(&plans[0], i % 2 == 0 ? "a" : "b", i < 2 ? 0 : 1);
+		claims[i].charged_at = i == 0 ? 1999 : WEIR_NEVER; /* never: capped at 2^52 us */
+		claims[i].reserved = i == 0 ? 7 : UINT64_MAX;
+		requests[i] = (struct weir__redis_request){ i < 2 ? WEIR__REDIS_PUSH : WEIR__REDIS_TAKE, &claims[i],
+							    1 };
+	}
+	CHECK_EQ(written(&call), 9);
+	check_argument(3, "p:l:a", 5);
+	check_argument(4, "p:l:b", 5);
+	check_argument(7,
+		       "\0"
+		       "\13\1\0\0\0\0\0\0\0\0\0\1\0\1\0\0\0\0\0\0\7\0\0\0\0\0\0"
+		       "\13\1\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\20\0\0\0\0\0\0\20"
+		       "\1\1\0\0\1\0\0\0\0\0\0\2\0",
+		       68);
 }
 
 static void what_does_not_fit_one_call(void)
@@ -488,7 +516,7 @@ static void a_reset_is_never_refused(void)
 
 TESTS(TEST(a_request_is_keys_runs_and_plans), TEST(a_time_is_for_tests_alone), TEST(runs_differ_in_nothing_but_keys),
       TEST(an_undo_has_its_charge), TEST(a_verdict_by_another_plan_has_its_limit), TEST(a_key_that_comes_again_is_told),
-      TEST(claims_of_one_key_are_one), TEST(what_cannot_be_asked), TEST(leases_and_pushes),
+      TEST(claims_of_one_key_are_one), TEST(what_cannot_be_asked), TEST(leases_and_pushes), TEST(pushes_reserve_units),
       TEST(what_does_not_fit_one_call), TEST(an_answer_becomes_a_verdict), TEST(a_grant_says_when_it_ends),
       TEST(a_wait_of_one_that_shapes_is_its_delay), TEST(answers_of_the_forgotten_are_skipped),
       TEST(a_request_has_an_answer_for_each_key), TEST(errors_are_told_apart), TEST(what_the_script_does_not_say),

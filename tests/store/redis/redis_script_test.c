@@ -631,6 +631,112 @@ static void pushed_units_become_debt(void)
 	CHECK_EQ(left_at(&plan, lent_at - 61 * one_s + 360 * one_s), 1);
 }
 
+enum { RESERVING_MOST = 6 };
+
+/* A call with pushes and other requests for keys of one plan. */
+struct reserving {
+	enum weir__redis_operation operation;
+	const char *key;
+	uint64_t cost, reserved;
+	bool allowed;
+	uint64_t remaining;
+};
+
+static void check_reserving(const struct weir__redis_plan *plan, const struct reserving *steps, size_t n)
+{
+	struct weir__redis_claim of[RESERVING_MOST];
+	struct weir__redis_request calls[RESERVING_MOST] = { 0 };
+	struct weir_verdict verdicts[RESERVING_MOST];
+
+	for (size_t i = 0; i < n; i++) {
+		of[i] = (struct weir__redis_claim){ .plan = plan,
+						    .name = { "l", 1 },
+						    .key = { steps[i].key, 1 },
+						    .cost = steps[i].cost,
+						    .charged_at = WEIR_NEVER,
+						    .lease_duration = one_s,
+						    .lease_most = 20,
+						    .reserved = steps[i].reserved };
+		calls[i] = (struct weir__redis_request){ steps[i].operation, &of[i], 1 };
+	}
+	CHECK(ask(calls, n, &lent_at, verdicts).answer == WEIR__REDIS_DECIDED);
+	for (size_t i = 0; i < n; i++)
+		if (verdicts[i].allowed != steps[i].allowed || verdicts[i].remaining != steps[i].remaining) {
+			check_fail(__FILE__, __LINE__, "a call that reserves");
+			printf("# request %zu: allowed %d, remaining %" PRIu64 "\n", i, verdicts[i].allowed,
+			       verdicts[i].remaining);
+		}
+}
+
+/* Each row is a call. Units that one reserves are free again in the next. */
+static void reserved_units_last_for_a_call(void)
+{
+	static const char *const limits[] = { "20/day burst 20", "20/day refill interval burst 20",
+					      "20/day fixed_window", "20/day sliding_counter" };
+	static const struct reserving calls[][RESERVING_MOST] = {
+		/* they count as used, and are not charged */
+		{ { WEIR__REDIS_PUSH, "k", 2, 5, true, 13 },
+		  { WEIR__REDIS_TAKE, "k", 14, 0, false, 13 },
+		  { WEIR__REDIS_TAKE, "k", 3, 0, true, 10 },
+		  { WEIR__REDIS_PEEK, "k", 11, 0, false, 10 },
+		  { WEIR__REDIS_UP_TO, "k", 99, 0, true, 0 } },
+		{ { WEIR__REDIS_PEEK, "k", 5, 0, true, 5 }, { WEIR__REDIS_REFUND, "k", 9, 0, true, 14 } },
+		/* a later push of the key says anew how many */
+		{ { WEIR__REDIS_PUSH, "k", 0, 5, true, 9 },
+		  { WEIR__REDIS_PUSH, "k", 1, 2, true, 11 },
+		  { WEIR__REDIS_TAKE, "k", 1, 0, true, 10 },
+		  { WEIR__REDIS_PUSH, "k", 0, 0, true, 12 } },
+		/* each key has its own */
+		{ { WEIR__REDIS_PUSH, "k", 0, 12, true, 0 },
+		  { WEIR__REDIS_PUSH, "m", 0, 1, true, 19 },
+		  { WEIR__REDIS_TAKE, "n", 20, 0, true, 0 },
+		  { WEIR__REDIS_TAKE, "m", 19, 0, true, 0 },
+		  { WEIR__REDIS_TAKE, "k", 1, 0, false, 0 } },
+		{ { WEIR__REDIS_TAKE, "m", 1, 0, true, 0 }, { WEIR__REDIS_TAKE, "k", 2, 0, true, 10 } },
+		/* more than the limit has; units that are pushed are charged in any case */
+		{ { WEIR__REDIS_PUSH, "k", 0, UINT64_MAX, true, 0 },
+		  { WEIR__REDIS_TAKE, "k", 1, 0, false, 0 },
+		  { WEIR__REDIS_PUSH, "k", 4, UINT64_MAX, true, 0 } },
+		{ { WEIR__REDIS_PEEK, "k", 6, 0, true, 6 } },
+		/* they cannot be lent, and lent units stay lent */
+		{ { WEIR__REDIS_PUSH, "k", 0, 4, true, 2 }, { WEIR__REDIS_GRANT, "k", 3, 0, true, 0 } },
+		{ { WEIR__REDIS_PEEK, "k", 5, 0, false, 4 } },
+	};
+
+	need_server();
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		const struct weir__redis_plan plan = plan_of(limits[i]);
+
+		REDIS_COMMAND(&server, "FLUSHALL");
+		for (size_t call = 0; call < sizeof(calls) / sizeof(calls[0]); call++) {
+			size_t n = 0;
+
+			while (n < RESERVING_MOST && calls[call][n].key)
+				n++;
+			check_reserving(&plan, calls[call], n);
+		}
+	}
+}
+
+/* A key of which units were only reserved is not stored, and the value of another has no lots. */
+static void reserved_units_are_not_stored(void)
+{
+	static const struct reserving nothing[] = { { WEIR__REDIS_PUSH, "k", 0, 5, true, 0 },
+						    { WEIR__REDIS_TAKE, "k", 1, 0, false, 0 } },
+				      one[] = { { WEIR__REDIS_PUSH, "k", 0, 4, true, 1 },
+						{ WEIR__REDIS_TAKE, "k", 1, 0, true, 0 } };
+	const struct weir__redis_plan plan = plan_of("10/s burst 5");
+	const struct weir__resp_token *value;
+
+	need_server();
+	check_reserving(&plan, nothing, 2);
+	CHECK_EQ(number_of(REDIS_COMMAND(&server, "EXISTS", "p:l:k")), 0);
+	check_reserving(&plan, one, 2);
+	value = REDIS_COMMAND(&server, "GET", "p:l:k");
+	CHECK(value->text.length == 55 && value->text.bytes[0] == 3);
+	CHECK_EQ(left_at(&plan, lent_at), 4);
+}
+
 /* --- limits that change ------------------------------------------------------------------------------------------ */
 
 static const struct {
@@ -1361,6 +1467,7 @@ TESTS(TEST(many_requests_in_a_call_are_decided_one_by_one), TEST(a_long_run_of_o
       TEST(damaged_values_do_no_harm), TEST(lent_units_do_not_outlive_a_new_clock), TEST(a_reset_forgets_what_is_lent),
       TEST(a_refund_gives_back_what_was_charged), TEST(leases_of_a_key_have_few_ends),
       TEST(a_take_and_a_grant_of_one_key_in_a_call), TEST(lent_units_keep_their_key), TEST(pushed_units_become_debt),
+      TEST(reserved_units_last_for_a_call), TEST(reserved_units_are_not_stored),
       TEST(a_key_is_carried_over_as_of_the_change), TEST(a_node_that_lags_behind_a_change_forgives_nothing),
       TEST(an_older_plan_is_not_asked), TEST(a_newer_plan_of_another_kind_starts_anew),
       TEST(the_latest_instant_of_the_same_plan_stays), TEST(requests_of_one_call_have_one_plan_each),

@@ -214,6 +214,28 @@ static void states_that_a_limit_cannot_have_are_not_written(void)
 	unmake(&log);
 }
 
+/* A recording may have any numbers in it. */
+static void states_beyond_a_slot_are_not_written(void)
+{
+	static const char *const texts[] = { "10/s burst 5", "10/s refill interval", "10/s fixed_window",
+					     "10/s sliding_counter" };
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct pair pair = make(texts[i]);
+		struct weir__key_state state = { .kind = WEIR__KEY_SLOT };
+
+		for (int at = 0; at < 64; at++) {
+			state.slot = (struct weir_state){ UINT64_MAX >> at, UINT64_MAX };
+			(void)weir__key_state_write(pair.to, pair.of_to, "k", 1, pair.now, &state);
+			state.slot = (struct weir_state){ UINT64_MAX, UINT64_MAX >> at };
+			(void)weir__key_state_write(pair.to, pair.of_to, "k", 1, pair.now, &state);
+		}
+		state.slot = (struct weir_state){ UINT64_C(1) << 63, UINT64_C(1) << 63 };
+		CHECK(i == 3 || !weir__key_state_write(pair.to, pair.of_to, "k", 1, pair.now, &state));
+		unmake(&pair);
+	}
+}
+
 TESTS(TEST(a_copy_decides_as_its_original), TEST(a_copy_is_as_of_the_newest_limit), TEST(reading_changes_nothing),
       TEST(a_key_that_was_never_charged_is_absent), TEST(a_history_in_an_arena_that_is_full_is_folded),
-      TEST(states_that_a_limit_cannot_have_are_not_written))
+      TEST(states_that_a_limit_cannot_have_are_not_written), TEST(states_beyond_a_slot_are_not_written))

@@ -165,6 +165,116 @@ static void usage_is_only_raised_if_asked(void)
 	}
 }
 
+static uint64_t nothing_more(void *context, bool *ret_only_raises)
+{
+	(void)context;
+	(void)ret_only_raises;
+	return 0;
+}
+
+/* A limit may have been changed, so that its keys have histories. */
+static void all_limits_can_be_overwritten_with_more(void)
+{
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+		for (int only_raises = 0; only_raises < 2; only_raises++) {
+			struct pair pair = make(limits[i].text);
+			const uint64_t most = look_there(&pair, pair.now).limit;
+			struct weir_verdict said;
+
+			(void)weir_table_take(pair.there, pair.of_there, "k", 1, pair.now, 2);
+			(void)weir_table_take(pair.here, pair.of_here, "k", 1, pair.now, 1);
+			said = look_there(&pair, pair.now);
+			weir__table_overwrite_with(pair.here, pair.of_here, weir__hash(&pair.of_here->secret, "k", 1),
+						   pair.now, &said, only_raises, nothing_more, NULL);
+			CHECK_EQ(look_here(&pair, pair.now).remaining, most - 2);
+			unmake(&pair);
+		}
+}
+
+/* Of a key that has used more than its limit, the table records when that has refilled, also if it only raises usage. */
+static void usage_beyond_the_limit_is_raised(void)
+{
+	static const char *const texts[] = { "10/s burst 5", "10/s leaky burst 4", "5/s refill interval burst 12",
+					     "20/s sliding_counter" };
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct pair pair = make(texts[i]);
+		const uint64_t most = look_there(&pair, pair.now).limit;
+		struct weir_verdict said;
+		weir_ns before;
+
+		pair.now += S(1) - pair.now % S(1); /* at the start of a sub-window */
+		CHECK(weir_table_take(pair.here, pair.of_here, "k", 1, pair.now, most).allowed);
+		before = look_here(&pair, pair.now).reset_after;
+		said = (struct weir_verdict){ .limit = most, .reset_after = before + S(2) };
+		for (int times = 0; times < 2; times++) {
+			weir__table_overwrite_with(pair.here, pair.of_here, weir__hash(&pair.of_here->secret, "k", 1),
+						   pair.now, &said, true, nothing_more, NULL);
+			CHECK_EQ(look_here(&pair, pair.now + MS(1100)).remaining, 0);
+			CHECK(look_here(&pair, pair.now).reset_after > before);
+			said.reset_after = before + S(1); /* less does not lower it */
+		}
+		CHECK_EQ(look_here(&pair, pair.now + before + S(2)).remaining, most);
+		unmake(&pair);
+	}
+}
+
+/* Both know of usage that the other lacks. The key then has no more left than by either of them, at any later time. Only a
+ * window that the other store says is the next one takes the place of an earlier one. */
+static void usage_of_both_is_joined(void)
+{
+	static const char *const texts[] = {
+		"10/s burst 12",     "10/s leaky burst 12",           "5/s refill interval burst 12",
+		"12/s fixed_window", "12/s fixed_window align first", "12/s sliding_counter"
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct pair pair = make(texts[i]), alone = make(texts[i]);
+		const bool is_window = weir_table_limit_limit(pair.of_here).algorithm == WEIR_FIXED_WINDOW;
+		unsigned long raised = 0;
+
+		for (unsigned step = 0; step < STEPS; step++) {
+			const uint64_t hash = weir__hash(&pair.of_here->secret, &step, sizeof(step));
+			struct weir_verdict said;
+
+			for (int charge = 0; charge < 4; charge++) {
+				const uint64_t cost = 1 + below(4);
+
+				pair.now += below(S(1));
+				if (below(2) == 0) {
+					(void)weir_table_take(pair.there, pair.of_there, &step, sizeof(step), pair.now,
+							      cost);
+					continue;
+				}
+				(void)weir_table_take(pair.here, pair.of_here, &step, sizeof(step), pair.now, cost);
+				(void)weir_table_take(alone.here, alone.of_here, &step, sizeof(step), pair.now, cost);
+			}
+			said = weir_table_peek(pair.there, pair.of_there, &step, sizeof(step), pair.now, 0);
+			weir__table_overwrite_with(pair.here, pair.of_here, hash, pair.now, &said, true, nothing_more,
+						   NULL);
+			for (weir_ns later = pair.now; later < pair.now + S(3); later += 1 + below(MS(100))) {
+				const uint64_t here = weir_table_peek(pair.here, pair.of_here, &step, sizeof(step),
+								      later, 0)
+							      .remaining;
+				const uint64_t there = weir_table_peek(pair.there, pair.of_there, &step, sizeof(step),
+								       later, 0)
+							       .remaining;
+				const uint64_t own = weir_table_peek(alone.here, alone.of_here, &step, sizeof(step),
+								     later, 0)
+							     .remaining;
+
+				CHECK(here <= there);
+				CHECK(here <= own || is_window);
+				raised += there < own;
+			}
+			pair.now += S(3);
+		}
+		CHECK(raised > STEPS);
+		unmake(&pair);
+		unmake(&alone);
+	}
+}
+
 /* A full key takes no slot, and gives its slot back. */
 static void a_full_key_takes_no_slot(void)
 {
@@ -279,5 +389,6 @@ static void threads_overwrite_what_others_charge(void)
 }
 
 TESTS(TEST(what_is_said_is_what_is_known), TEST(charges_follow_what_was_said), TEST(usage_is_only_raised_if_asked),
-      TEST(a_full_key_takes_no_slot), TEST(another_limit_keeps_its_units), TEST(a_changed_limit_keeps_what_was_said),
-      TEST(threads_overwrite_what_others_charge))
+      TEST(all_limits_can_be_overwritten_with_more), TEST(usage_beyond_the_limit_is_raised),
+      TEST(usage_of_both_is_joined), TEST(a_full_key_takes_no_slot), TEST(another_limit_keeps_its_units),
+      TEST(a_changed_limit_keeps_what_was_said), TEST(threads_overwrite_what_others_charge))

@@ -461,6 +461,37 @@ static void the_answers_of_a_lost_race(void)
 	end();
 }
 
+static void the_charged_one_is_forgotten(void)
+{
+	stage.acts++;
+	CHECK(weir_table_reset(stage.table, stage.charged, &stage.charged_key, 4));
+}
+
+/* Records a new clock for a key that was used up, although the decision charges nothing. Meanwhile the key is
+ * forgotten. So the new look must decide, or nothing is charged for a request that is allowed. */
+static void a_key_is_forgotten_while_a_new_clock_is_recorded(void)
+{
+	for (size_t i = 0; i < TENS; i++) {
+		const weir_ns now = weir_clock_now();
+		struct weir_verdict verdicts[2];
+		struct weir_decision decision;
+
+		begin(of_ten[i], now);
+		for (uint64_t k = 0; k < 10; k++)
+			CHECK(take_at(now + S(864000), 1));
+
+		const struct weir_claim claims[] = { { stage.charged, &stage.charged_key, 4, 2 },
+						     { stage.contested, &stage.contested_key, 4, 1 } };
+
+		set_trap(stage.contested_line, the_charged_one_is_forgotten);
+		CHECK_EQ(weir_table_decide(stage.table, claims, 2, now, verdicts, &decision), WEIR_OK);
+		CHECK_EQ(stage.acts, 1);
+		CHECK_EQ(left_at(now), decision.verdict.allowed ? 8 : 10);
+		CHECK_EQ(decision.verdict.allowed, verdicts[0].allowed && verdicts[1].allowed);
+		end();
+	}
+}
+
 int main(void)
 {
 	static const struct check_test tests[] = {
@@ -477,6 +508,7 @@ int main(void)
 		TEST(an_evicted_key_is_left_alone),
 		TEST(count_all_keeps_the_attempt),
 		TEST(the_answers_of_a_lost_race),
+		TEST(a_key_is_forgotten_while_a_new_clock_is_recorded),
 	};
 
 	table_hook = on_access;
