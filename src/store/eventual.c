@@ -1,4 +1,4 @@
-/* eventual.c: which limits can be decided by a mirror, and how far ahead of the store. */
+/* eventual.c: which limits can be eventual, and how many units ahead of the store. */
 #include "store/eventual.h"
 
 enum weir__eventual_obstacle weir__eventual_ahead_of(const struct weir_plan *plan, uint32_t ahead, uint64_t *ret_units)

@@ -1,8 +1,8 @@
-/* eventual.h: the arithmetic of limits that servers decide by a mirror: how many units a server may allow before the
- * store has confirmed them, and what a slot of the table records of a key. Pure.
+/* eventual.h: the arithmetic of eventual limits: how many units a server may allow before the store has confirmed them,
+ * and what a slot of the table records of a key. Pure.
  *
- * The mirror of a key is its own slot in the table. A second slot, see table/held.h, has what this server knows of the
- * mirror: when the store was last heard, and how many units wait to be confirmed. */
+ * A mirror is this server's copy of a key's state in the store. It is the key's own slot in the table. A second slot,
+ * see table/held.h, records when the store last replied, and how many units wait to be confirmed. */
 #ifndef WEIR_STORE_EVENTUAL_H
 #define WEIR_STORE_EVENTUAL_H
 
@@ -13,7 +13,7 @@ enum {
 	WEIR__WAITING_MOST = (1 << 16) - 1, /* units */
 	WEIR__ASKS_MOST = (1 << 5) - 1,
 	WEIR__TURNS = 1 << 3,
-	WEIR__OWNERS = (1 << 4) - 1, /* besides 0, for none */
+	WEIR__OWNERS = (1 << 4) - 1, /* numbers of processes; 0 means none */
 	WEIR__HEARD_BITS = 20,
 	WEIR__HEARD_MASK = (1 << WEIR__HEARD_BITS) - 1,
 };
@@ -23,9 +23,9 @@ enum weir__eventual_obstacle {
 	WEIR__EVENTUAL_POSSIBLE,
 	WEIR__EVENTUAL_UNSET,     /* the policy does not say eventual */
 	WEIR__EVENTUAL_QUEUE,     /* the limit delays, so the order of requests matters */
-	WEIR__EVENTUAL_LOG,       /* each event has its own instant, of which a mirror knows nothing */
+	WEIR__EVENTUAL_LOG,       /* each event has its own instant, which the store's reply does not have */
 	WEIR__EVENTUAL_COUNT_ALL, /* denied requests count, and only the store can count them */
-	WEIR__EVENTUAL_LARGE,     /* the state does not fit a slot, so a mirror could not be written at once */
+	WEIR__EVENTUAL_LARGE,     /* the state does not fit a slot, so one compare-and-swap cannot write a mirror */
 	WEIR__EVENTUAL_FEW,       /* less than one unit may be ahead */
 };
 
@@ -36,7 +36,7 @@ struct weir__eventual {
 	weir_ns budget; /* how long a push may take */
 };
 
-/* How many units a server may allow before the store has confirmed them. Sets 0 if that is not possible. */
+/* How many units a server may allow before the store has confirmed them. Sets 0 if the limit cannot be eventual. */
 WEIR__BETWEEN_LIBRARIES enum weir__eventual_obstacle weir__eventual_ahead_of(const struct weir_plan *plan,
 									     uint32_t ahead, uint64_t *ret_units);
 
@@ -47,12 +47,12 @@ WEIR__BETWEEN_LIBRARIES const char *weir__eventual_obstacle_text(enum weir__even
 
 struct weir__waiting {
 	uint32_t units;  /* allowed and not confirmed */
-	uint32_t asks;   /* exact requests under way during which nothing may be allowed by the mirror */
-	bool is_unsure;  /* a push had no reply, so the store may have charged its units, or may do so yet */
+	uint32_t asks;   /* exact requests under way; while there are any, the mirror must not allow */
+	bool is_unsure;  /* a push had no reply: the store may have charged its units, or may still do so */
 	bool is_pushing; /* a push is under way, of some of the units */
 	bool is_queued;  /* a push is being gathered */
 	bool is_used;    /* the key was used since the last push */
-	uint32_t turn;   /* of pushes; a reply that is not of the latest push confirms nothing */
+	uint32_t turn;   /* number of the latest push; only its reply confirms units */
 	uint32_t owner;  /* the process that looks at the key every sync; 0: none */
 };
 
@@ -77,14 +77,14 @@ static inline struct weir__waiting weir__waiting_unpack(uint32_t own)
 				       .owner = own >> 28 };
 }
 
-/* The end of the slot has two facts. Its higher bits, of about a millisecond each, are when the last unit was allowed,
- * plus a constant. Its lowest bits are when the store was last heard, in the same unit; 0: never, or too long ago. */
+/* The end of the slot has two times, in units of about a millisecond. Its higher bits are when the last unit was
+ * allowed, plus a constant. Its lowest bits are when the store last replied; 0: never, or too long ago. */
 static inline uint32_t weir__heard_code(weir_ns at)
 {
 	return (uint32_t)((at >> WEIR__HEARD_BITS) % WEIR__HEARD_MASK) + 1;
 }
 
-/* Whether the store was heard at most `within` before now. */
+/* Whether the store replied at most `within` before now. */
 static inline bool weir__heard_within(uint32_t code, weir_ns now, weir_ns within)
 {
 	const uint64_t unit = (now >> WEIR__HEARD_BITS) % WEIR__HEARD_MASK;

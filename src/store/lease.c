@@ -63,7 +63,7 @@ const char *weir__lease_obstacle_text(enum weir__lease_obstacle obstacle)
 uint64_t weir__lease_want(const struct weir__lease_terms *terms, uint64_t spent, weir_ns elapsed, uint32_t nodes)
 {
 	const uint64_t part = weir__min(terms->most / (nodes > 0 ? nodes : 1), WEIR__LOT_UNITS_MOST);
-	const weir_ns least = terms->duration / ELAPSED_PARTS; /* a burst of requests is not taken for a rate */
+	const weir_ns least = terms->duration / ELAPSED_PARTS; /* a burst of requests must not count as a rate */
 	const weir_ns time = elapsed < least ? least : elapsed;
 	const uint64_t demand = weir__saturate(weir__div_up(weir__mul(spent, terms->duration), time));
 	const uint64_t want = weir__min(demand, part);

@@ -1,9 +1,9 @@
-/* lease.h: the arithmetic of leases: how much a server may draw ahead of a limit, for how long, and the 32 bits that a
- * slot of the table has for a lot.
+/* lease.h: the arithmetic of leases: how many units of a limit a server may draw in advance, for how long, and the 32
+ * bits that a slot of the table has for a lot.
  *
- * A lot is what a server drew for one key and has not spent. All units of a lot end at one instant, which the store has
- * put on a grid of a quarter of the duration. So four bits tell the instant, to a server that knows roughly what time it
- * is in the store. Pure. */
+ * A lot is the unspent units of one draw of a server, for one key. The lease of all its units ends at one instant,
+ * which the store has put on a grid of a quarter of the duration. So four bits identify the instant, for a server that
+ * knows the store's clock roughly. Pure. */
 #ifndef WEIR_STORE_LEASE_H
 #define WEIR_STORE_LEASE_H
 
@@ -14,7 +14,7 @@ enum {
 	WEIR__LOT_UNITS_BITS = 20,
 	WEIR__LOT_UNITS_MOST = (1 << WEIR__LOT_UNITS_BITS) - 1,
 	WEIR__LOT_INDEXES = 16,
-	WEIR__LEASE_LEAST_MOST = 2, /* units; fewer are not worth a lease */
+	WEIR__LEASE_LEAST_MOST = 2, /* units; fewer do not save a call */
 };
 
 /* Why a limit is exact although its policy leases it. */
@@ -24,13 +24,13 @@ enum weir__lease_obstacle {
 	WEIR__LEASE_QUEUE,     /* the limit delays, so the order of requests matters */
 	WEIR__LEASE_LOG,       /* the store keeps each event */
 	WEIR__LEASE_COUNT_ALL, /* denied requests count, and only the store can count them */
-	WEIR__LEASE_FEW,       /* the units that may be held are fewer than two */
-	WEIR__LEASE_FAST,      /* they would be spent in less than two round trips */
+	WEIR__LEASE_FEW,       /* servers may hold fewer than two units */
+	WEIR__LEASE_FAST,      /* these units would be spent in less than two round trips */
 };
 
 /* How a limit is leased. */
 struct weir__lease_terms {
-	uint64_t most;    /* units that all servers may hold of a key */
+	uint64_t most;    /* units of a key that all servers together may hold */
 	weir_ns duration; /* how long a lot is valid; a multiple of 1 ms. 0: the limit is exact */
 };
 
@@ -41,18 +41,18 @@ WEIR__BETWEEN_LIBRARIES enum weir__lease_obstacle weir__lease_terms_of(const str
 /* The reason in words, to follow "NAME stays exact: ". Empty: the limit is leased, or the policy does not lease it. */
 WEIR__BETWEEN_LIBRARIES const char *weir__lease_obstacle_text(enum weir__lease_obstacle obstacle);
 
-/* How many units to draw for a key that spent this many within `elapsed`: what it spends within the duration, at most
- * this server's part. 0: so few that the key is better decided exactly. */
+/* How many units to draw for a key that spent this many within `elapsed`: as many as it spends within the duration, at
+ * most this server's part. 0: the key spends so few that the store should decide it. */
 uint64_t weir__lease_want(const struct weir__lease_terms *terms, uint64_t spent, weir_ns elapsed, uint32_t nodes);
 
 /* --- lots ---------------------------------------------------------------------------------------------------------- */
 
 struct weir__lot {
-	uint32_t units; /* unspent; without a lot: units that were used since the key was first seen. Denied: the least
-			 * cost that the store denied */
+	uint32_t units; /* unspent. Without a lot: units that were used since the key was first seen. If is_denied: the
+			 * lowest cost that the store denied */
 	uint32_t size;  /* a code of how many units were drawn: see weir__lot_size. 0: no lot */
-	bool is_renewing; /* more was drawn, or need not be */
-	bool is_denied;   /* the store denied, and requests of this cost are denied here until the slot ends */
+	bool is_renewing; /* more units were drawn, or are not needed */
+	bool is_denied;   /* the store denied; this server denies requests of this cost until the slot ends */
 };
 
 static inline uint32_t weir__lot_pack(const struct weir__lot *lot)

@@ -1,7 +1,7 @@
-/* lease_background.c: draws units from the store behind, gives back what is not used, and looks at lots for that.
+/* lease_background.c: draws units from the store behind, returns units of lots that are not used, and pushes charges.
  *
- * Claims of one limit are gathered for a few milliseconds, or until something else goes to the store, and are then one
- * request. So with a thousand keys a call carries many of them. No request of a client waits for any of this. */
+ * Claims of one limit are gathered for a few milliseconds, or until another request goes to the store, and are then
+ * sent as one request. So with a thousand keys one call carries many of them. No request of a client waits for this. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ enum {
 	WATCH_BYTES_MOST = 256 * 1024 * 1024,
 	PUT_TRIES = 16,
 	TICK_NS = 1000,      /* of the store's clock */
-	LOOKS_A_TURN = 4096, /* lots that one turn looks at, so that requests do not wait for long */
+	LOOKS_A_TURN = 4096, /* keys that one turn looks at, so that requests do not wait long */
 };
 
 enum { DRAW, GIVE, PUSH, OPEN }; /* struct rule.open */
@@ -27,7 +27,7 @@ static const weir_ns gather_ns = 4000000;          /* at most; an eighth of the 
 static const weir_ns count_nodes_ns = 100000000;
 static const weir_ns first_class_ns = 8000000; /* each class of watches waits twice as long as the one before */
 
-/* A request that draws units of keys of one limit, or gives them back. */
+/* A request that draws, returns or pushes units, for keys of one limit. */
 struct background {
 	struct weir__store_request request; /* first member: the two convert by a cast */
 	struct lease *lease;
@@ -49,15 +49,15 @@ struct background {
 
 /* --- watches ----------------------------------------------------------------------------------------------------- */
 
-/* A lot to look at: if nothing of it was spent since, it is given back. The slot is found by its own hash, because after
- * a change of the limit nothing else leads to it. */
+/* A lot to look at: if nothing of it was spent since the last look, its units are returned. The entry has the hash of
+ * the lot's slot, because after a change of the limit the key no longer leads to the slot. */
 struct watch_entry {
 	weir_ns end;
 	uint64_t hash;
 	uint32_t fingerprint;
 	uint32_t limit; /* index */
 	uint32_t units;
-	uint16_t due; /* in ticks, modulo 2^16, which is more than a minute */
+	uint16_t due; /* in ticks, modulo 2^16 ticks, which are more than a minute */
 	uint16_t key_length;
 	char key[];
 } __attribute__((packed, aligned(4))); /* there may be millions */
@@ -80,7 +80,7 @@ static size_t entry_size(size_t key_length)
 	return (offsetof(struct watch_entry, key) + key_length + 3) & ~(size_t)3;
 }
 
-/* Lots are looked at after at most half of their duration, by a list of lots that all wait equally long. */
+/* The list for lots of this duration: it waits at most half of the duration. */
 static unsigned class_of(weir_ns duration)
 {
 	unsigned class = 0;
@@ -135,7 +135,7 @@ static void watch(struct lease *lease, const struct watch_entry *lot, const char
 		weir__lease_count(lease, WEIR__LEASE_DROPPED, 1);
 }
 
-/* The tick after which the entry is due has to be over. */
+/* An entry is due when its tick is over. */
 static weir_ns due_of(const struct lease *lease, const struct watch_entry *entry)
 {
 	const int16_t ticks = (int16_t)(entry->due + 1 - ticks_at(lease->at));
@@ -143,7 +143,7 @@ static weir_ns due_of(const struct lease *lease, const struct watch_entry *entry
 	return ticks <= 0 ? lease->at : ((lease->at >> TICK_SHIFT) + (weir_ns)ticks) << TICK_SHIFT;
 }
 
-/* Few limits have different ones. Of the rest, each waits as long as a list of lots that is looked at more often. */
+/* The list for this `sync`. If there are more different ones than lists, a list of lots that waits no longer. */
 static unsigned sync_class_of(struct lease *lease, weir_ns sync)
 {
 	for (unsigned class = WATCH_CLASSES; class < WATCH_CLASSES + SYNC_CLASSES; class ++)
@@ -272,7 +272,7 @@ static uint32_t begin_pushes(struct background *background, const struct rule *r
 	return n;
 }
 
-/* The end counts from here, before the request is sent. */
+/* Leases begin here, before the request is sent. */
 static void submit_background(struct background *background, struct rule *rule)
 {
 	struct lease *const lease = background->lease;
@@ -337,7 +337,7 @@ static bool add_key(struct background *background, const struct weir_claim *clai
 		background->keys = keys;
 		background->keys_room = room;
 	}
-	if (claim->key_length > 0) /* of a limit for all requests, there may be no memory for keys */
+	if (claim->key_length > 0) /* if the limit has no key, keys may be NULL */
 		memcpy(background->keys + background->keys_used, claim->key, claim->key_length);
 	background->key_at[background->request.n] = background->keys_used;
 	background->keys_used = used;
@@ -357,7 +357,7 @@ static bool add(struct lease *lease, const struct weir_claim *claim, struct rule
 
 	if (background && (background->salt != rule->salt || background->request.n == CLAIMS_MOST)) {
 		submit_background(background, rule);
-		lease->has_sent = true; /* the next flush takes it along */
+		lease->has_sent = true; /* so that the next flush sends it */
 		background = NULL;
 	}
 	if (background == NULL) {
@@ -419,8 +419,8 @@ bool weir__lease_push(struct lease *lease, const struct weir_claim *claim, struc
 
 /* --- lots -------------------------------------------------------------------------------------------------------- */
 
-/* The end of a lot, counted from before the request was sent. Its lowest bits, which have other facts, never make it
- * later. */
+/* The end of a lot, counted from before the request was sent. It is early enough that the other facts in its lowest
+ * bits (WEIR__LOT_END_BITS) never make it late. */
 static weir_ns end_of_lot(const struct lease *lease, const struct background *background,
 			  const struct weir_verdict *verdict, uint64_t end_us)
 {
@@ -439,7 +439,7 @@ static weir_ns end_of_lot(const struct lease *lease, const struct background *ba
 	return end | weir__min(left, WEIR__LOT_LEFT_MASK);
 }
 
-/* A lot has arrived. It replaces the one before, whose rest is given back. */
+/* A lot has arrived. It replaces the previous one, the rest of which is returned. */
 static void put_lot(struct lease *lease, const struct background *background, struct rule *rule, uint32_t i)
 {
 	const struct weir_claim *const claim = &background->claims[i];
@@ -510,7 +510,7 @@ static void take_pushes(struct lease *lease, const struct background *background
 					background->turns[i], background->sent_at, request, &background->verdicts[i]);
 }
 
-/* A grant without a reply is void: if the store made it, its units wait there for the end of the lease. */
+/* A grant without a reply is void: if the store made it, it counts the units as used when the lease ends. */
 static void complete(struct weir__store_request *request)
 {
 	struct background *const background = (struct background *)(void *)request;
@@ -531,9 +531,9 @@ static void complete(struct weir__store_request *request)
 	recycle(background);
 }
 
-/* The store's clock has whole microseconds. The rest of the time numbers the replies of one instant, which may be of one
- * call: a worker that handles a part of it ends the turn of the others. A difference that no delay explains means another
- * clock. */
+/* Returns the place of a reply in the order of replies; 0: a worker has handled a later one. The store's clock has
+ * whole microseconds, so the rest of a time numbers the replies of one instant, which may be parts of one call. A time
+ * that is older than any delay explains means that the store has another clock now. */
 static weir_ns order_of(struct weir__lease_shared *shared, weir_ns decided_at)
 {
 	const weir_ns instant = decided_at - decided_at % TICK_NS;
@@ -560,12 +560,13 @@ void weir__lease_heard(struct lease *lease, weir_ns decided_at, weir_ns sent_at)
 	lease->heard_at = lease->at;
 }
 
-/* --- what is due ------------------------------------------------------------------------------------------------- */
+/* --- looking at keys --------------------------------------------------------------------------------------------- */
 
 enum { LOT_IS_GONE, LOT_IS_USED, LOT_IS_TAKEN };
 
-/* Takes the units of a lot out of its slot, unless some were spent since the last look. What was spent may be refunded
- * until the lease ends, so the slot stays for that. all: takes them in any case. */
+/* Takes the units of a lot out of its slot, unless some were spent since the last look. Spent units may be refunded
+ * until the lease ends, so the slot stays if there are any. all: takes the units in any case, and the slot does not
+ * stay. */
 static int take_out(struct lease *lease, const struct watch_entry *entry, bool all, uint32_t *ret_units,
 		    bool *ret_stays)
 {
@@ -596,7 +597,7 @@ static int take_out(struct lease *lease, const struct watch_entry *entry, bool a
 	return LOT_IS_TAKEN;
 }
 
-/* What a mirror allowed is pushed although its limit is exact by now. */
+/* Charges that wait are pushed even if the limit has become exact. */
 static void look_at_mirror(struct lease *lease, const struct weir_claim *claim, bool all)
 {
 	struct rule *const rule = claim->limit ? &lease->rules[claim->limit->index] : NULL;
@@ -605,8 +606,8 @@ static void look_at_mirror(struct lease *lease, const struct weir_claim *claim, 
 		weir__lease_count(lease, WEIR__LEASE_DROPPED, 1);
 }
 
-/* Looks at a lot. One that was not used since the last look is given back. Units of a limit that was changed meanwhile
- * are not: they are of no use to this server, and count as used in the store. */
+/* Looks at the first key of a list. Returns the units of a lot that was not used since the last look. If the limit was
+ * changed meanwhile, the units only count as expired: the store counts them as used. */
 static void look_at(struct lease *lease, unsigned class, bool all)
 {
 	struct watch *const of = &lease->watches[class];
@@ -692,7 +693,7 @@ weir_ns weir__lease_due(struct lease *lease, weir_ns now)
 	return next <= lease->at ? now : weir__add_saturating(now, next - lease->at);
 }
 
-/* A key with units that wait is looked at again, until they are confirmed. Lots are left to a process that goes on. */
+/* Keys with units that wait are looked at again until these are confirmed. A process that takes over gets the lots. */
 bool weir__lease_leave(struct lease *lease, bool goes_on)
 {
 	lease->is_leaving = true;
@@ -713,7 +714,7 @@ bool weir__lease_leave(struct lease *lease, bool goes_on)
 	return lease->backgrounds == NULL && lease->watch_bytes == 0;
 }
 
-/* A process that goes on with the table must not wait for replies to this one. */
+/* The process that takes over the table must not wait for replies to this one. */
 static void let_go(struct lease *lease)
 {
 	for (struct background *background = lease->backgrounds; background; background = background->next)

@@ -1,20 +1,20 @@
-/* lease_eventual.c: decides by mirrors what the store behind has not confirmed yet, and keeps the mirrors right.
+/* lease_eventual.c: decides requests by mirrors, and updates the mirrors from replies of the store behind.
  *
- * The mirror of a key is its own slot in the table, a second slot has what waits (eventual.h). They change one after the
- * other, and other workers may change either at any moment. So the order matters:
- * - What a mirror allows is counted as waiting first, and charged to the mirror then.
- * - What the store says is written into the mirror with what waits after the mirror was read, and only if the mirror has
- *   not changed since. So a unit that another worker allows meanwhile is counted at least once. If another worker has
- *   handled a later reply by then, the mirror is only raised.
- * - Pushed units wait until the reply is in the mirror.
- * - Units wait until the store has replied to the push that had them. Only one push of a key is under way, and a reply to
- *   an earlier one confirms nothing.
- * Where a race remains, a unit counts twice until the next reply. The reasons are in docs/internals/eventual.md. */
+ * The mirror of a key is its own slot in the table. A second slot records the units that wait: allowed here, and not
+ * confirmed by the store (eventual.h). The two slots change one after the other, and other workers may change either at
+ * any moment. So the order matters:
+ * - A charge is first counted as waiting, then charged to the mirror.
+ * - For a reply, the mirror is read, then the units that wait. The sum of the reply and these units is written only if
+ *   the mirror has not changed. So a unit that another worker allows meanwhile counts at least once. If another worker
+ *   has handled a later reply by then, the write may only add usage.
+ * - Pushed units wait until the reply to their push is in the mirror. Only one push of a key is under way, and the
+ *   reply to an earlier one confirms nothing.
+ * A race can make a unit count twice until the next reply. The reasons are in docs/internals/eventual.md. */
 #include "core/notation.h"
 #include "store/lease_internal.h"
 #include "store/table/decision.h"
 
-/* How long a slot with waiting units is kept. It is renewed as long as the store is away. */
+/* How long a slot with waiting units is kept. It is renewed while the store does not reply. */
 static const weir_ns keep_ns = UINT64_C(60000000000);
 
 /* A key and the slot that records what waits for it. */
@@ -29,7 +29,7 @@ struct record {
 	weir_ns end;
 };
 
-/* It outlives changes of the limit: what waits was allowed in any case. */
+/* It does not depend on the limit: after a change of the limit, the units that wait must still be found and pushed. */
 static uint64_t salt_of(const struct lease *lease)
 {
 	return lease->anchor * UINT64_C(0xd6e8feb86659fd93) ^ UINT64_C(0x5851f42d4c957f2d);
@@ -45,8 +45,8 @@ static struct record record_of(struct lease *lease, const struct weir_table_limi
 				.hash = weir__held_hash(key_hash, salt_of(lease)) };
 }
 
-/* Returns false if the key has no slot. A slot that has ended stays until it is reused, and the code of when the store
- * was heard returns after 18 minutes. */
+/* Returns false if the key has no slot. A slot that has ended stays until it is reused. The time of the last reply in
+ * it wraps around after 18 minutes, so it is cleared then. */
 static bool find(struct record *record)
 {
 	weir__held_find(record->lease->options.table, record->limit, record->hash, &record->place);
@@ -72,8 +72,8 @@ static bool is_heard(const struct record *record)
 	return weir__heard_within(heard_of(record), record->lease->at, record->rule->valid);
 }
 
-/* Whether the mirror is there and valid. Without a slot, nothing would seem to be used. But the slot may have been evicted,
- * and a slot that is merely full stays until it is reused. */
+/* Whether the mirror exists and is valid. If its slot was evicted, the key would seem to be full. So even a full key
+ * needs a slot here. */
 static bool is_known(const struct record *record)
 {
 	struct weir__place mirror;
@@ -95,21 +95,21 @@ static weir_ns allowed_at(const struct record *record)
 	return (record->end & ~(weir_ns)WEIR__HEARD_MASK) - keep_ns;
 }
 
-/* A process counts what waits for the keys that it looks at. Another process may have allowed it, or may get the reply. */
+/* The owner of a key counts all units that wait for it, because another process may allow them or confirm them. */
 static void count_waiting(const struct record *record, enum weir__lease_count what, uint64_t units)
 {
 	if (record->waiting.owner == record->lease->owner)
 		weir__lease_count(record->lease, what, units);
 }
 
-/* Without waiting units, a slot is of no use once its mirror has expired. */
+/* Without units that wait, a slot is useless once its mirror has expired. */
 static void let_expire(struct record *record)
 {
 	if (record->waiting.units == 0)
 		set_end(record, record->lease->at + 2 * record->rule->valid, heard_of(record));
 }
 
-/* Returns false if something has changed: find it again. */
+/* Returns false if the slot has changed: find it again. */
 static bool put(struct record *record)
 {
 	const struct weir_state next = weir__held_slot(record->lease->options.table, record->limit, record->hash,
@@ -141,7 +141,7 @@ static void unqueue(struct record *record)
 	} while (!put(record));
 }
 
-/* Half of what may wait does. */
+/* Whether half of `ahead` waits, and no push is queued or under way. */
 static bool is_due(const struct record *record)
 {
 	const struct weir__waiting *const waiting = &record->waiting;
@@ -150,8 +150,8 @@ static bool is_due(const struct record *record)
 	       !waiting->is_pushing;
 }
 
-/* A push now, so that few requests wait for the store. Call it when a mirror has allowed: otherwise a flood of denied
- * requests would push all the time. */
+/* Queues a push before the next sync, so that few requests have to wait for the store. Call it only after the mirror
+ * has allowed: otherwise a flood of denied requests would push all the time. */
 static void push_if_due(struct record *record, const struct weir_claim *claim, struct rule *rule)
 {
 	do {
@@ -163,8 +163,8 @@ static void push_if_due(struct record *record, const struct weir_claim *claim, s
 		unqueue(record);
 }
 
-/* Counts the cost as waiting, if that is not more than may be ahead. *ret_turn identifies the pushes that cannot have
- * it. */
+/* Counts the cost as waiting. FULL: more than `ahead` would wait. UNKNOWN: there is no valid mirror. Pushes up to
+ * *ret_turn do not contain the cost. */
 static enum reserved reserve(struct record *record, const struct weir_claim *claim, struct rule *rule,
 			     uint32_t *ret_turn)
 {
@@ -191,8 +191,8 @@ static enum reserved reserve(struct record *record, const struct weir_claim *cla
 	return RESERVED;
 }
 
-/* Units that were not allowed after all. If a push has begun meanwhile, it may have them: then they stay, and the store
- * counts them. */
+/* The mirror did not allow these units after all. If a push has begun meanwhile, it may contain them: then they stay,
+ * and the store counts them. */
 static void unreserve(struct record *record, uint64_t units, uint32_t turn)
 {
 	do {
@@ -203,7 +203,7 @@ static void unreserve(struct record *record, uint64_t units, uint32_t turn)
 	count_waiting(record, WEIR__AHEAD_COUNTED, 0 - units);
 }
 
-/* A key that denies is read again every sync as long as it is used. */
+/* Marks a key that denies as used, so that it is read from the store every sync. */
 static void note_use(struct record *record, const struct weir_claim *claim, const struct rule *rule)
 {
 	bool is_new_owner;
@@ -258,7 +258,7 @@ enum found weir__eventual_take(struct lease *lease, const struct weir__store_req
 	return DENIED_HERE;
 }
 
-/* All claims were counted as waiting: charges their mirrors, all or none. */
+/* Call it when all claims are counted as waiting. Charges all their mirrors, or none. */
 static bool charge_together(struct split *split, const uint64_t *hashes)
 {
 	const struct weir__store_request *const whole = split->whole;
@@ -274,7 +274,7 @@ static bool charge_together(struct split *split, const uint64_t *hashes)
 	return decision.verdict.allowed;
 }
 
-/* Whether a mirror denies, if all are known. Fills in the verdicts. */
+/* Whether all mirrors are known and one denies. Fills in the verdicts. */
 static bool is_denied_together(struct split *split, struct record *records, const uint64_t *hashes)
 {
 	const struct weir__store_request *const whole = split->whole;
@@ -341,7 +341,7 @@ bool weir__eventual_peek(struct lease *lease, const struct weir__store_request *
 	return true;
 }
 
-/* The mirror first: if it were the other way round, a reply in between could take the units out of it twice. */
+/* The mirror first: in the other order, a reply in between could remove the units from the mirror twice. */
 bool weir__eventual_undo(struct lease *lease, const struct weir__store_request *request, struct rule *rule)
 {
 	const struct weir_claim *const claim = request->claims;
@@ -374,10 +374,10 @@ void weir__eventual_forget(struct lease *lease, const struct weir_claim *claim)
 	count_waiting(&record, WEIR__AHEAD_CONFIRMED, units);
 }
 
-/* --- what the store says ------------------------------------------------------------------------------------------ */
+/* --- replies of the store ----------------------------------------------------------------------------------------- */
 
-/* A push is complete: units that the store has charged, or dropped because their window is over, wait no longer. is_lost:
- * it had units, and no reply. */
+/* A push is complete. `units`, which the store has charged, or dropped because their window is over, wait no longer.
+ * is_lost: the push had units and got no reply. */
 static void confirm(struct record *record, uint32_t units, uint32_t turn, bool is_lost)
 {
 	do {
@@ -391,9 +391,9 @@ static void confirm(struct record *record, uint32_t units, uint32_t turn, bool i
 	count_waiting(record, WEIR__AHEAD_CONFIRMED, units);
 }
 
-/* Units of which the store's verdict says already that they are used. */
+/* Units that the store's verdict already counts as used. */
 struct told {
-	uint32_t pushed, turn; /* they wait until they are confirmed */
+	uint32_t pushed, turn; /* `pushed` still wait until the push of this turn is confirmed */
 	uint32_t reserved;
 };
 
@@ -402,7 +402,8 @@ struct unheard {
 	struct told told;
 };
 
-/* Whether another worker has handled a later reply is read last: it notes that before its units wait no longer. */
+/* Returns the units that wait and that the reply does not count. Reads last whether another worker has handled a later
+ * reply: that worker notes its reply before it confirms units, so confirmed units are never missed. */
 static uint64_t unheard_units(void *unheard_, bool *ret_only_raises)
 {
 	const struct unheard *const unheard = unheard_;
@@ -419,8 +420,8 @@ static uint64_t unheard_units(void *unheard_, bool *ret_only_raises)
 	return waiting->units - weir__min(waiting->units, counted);
 }
 
-/* Before the pushed units are confirmed: as soon as they wait no longer, as many may be allowed, and only by a mirror that
- * knows what the store has said. */
+/* Writes the reply into the mirror. Call it before the pushed units are confirmed: after that, workers may allow as
+ * many others, and must decide by a mirror that has the reply. */
 static void overwrite(struct record *record, uint64_t key_hash, const struct weir_verdict *said, bool is_whole,
 		      struct told told)
 {
@@ -432,14 +433,14 @@ static void overwrite(struct record *record, uint64_t key_hash, const struct wei
 	weir__table_overwrite_with(table, record->limit, key_hash, now, said, !is_whole, unheard_units, &unheard);
 }
 
-/* Whether a push of another process is under way. If that process was killed, it stays so until the key is taken over. */
+/* Whether a push of another process is under way. If that process was killed, the slot says so until take_over. */
 static bool is_pushed_by_another(const struct record *record)
 {
 	return record->waiting.is_pushing && record->waiting.owner != 0 &&
 	       record->waiting.owner != record->lease->owner;
 }
 
-/* The mirror has what the store said to a request that was submitted at sent_at. */
+/* The mirror has the reply to a request that was submitted at sent_at. */
 static void set_heard(struct record *record, weir_ns sent_at, bool is_decided, bool was_frozen)
 {
 	const weir_ns age = record->lease->at - sent_at;
@@ -459,7 +460,7 @@ static void set_heard(struct record *record, weir_ns sent_at, bool is_decided, b
 
 /* --- requests for the store --------------------------------------------------------------------------------------- */
 
-/* The same key in this request, with a push that is made before: 0 units, if there is none. */
+/* Units that this call already pushes for the same key, because of an earlier claim. */
 static uint32_t pushed_before(const struct split *split, const struct weir_claim *claim, uint64_t hash, uint32_t turn)
 {
 	for (uint32_t k = 0; k < split->n_asked; k++)
@@ -469,15 +470,15 @@ static uint32_t pushed_before(const struct split *split, const struct weir_claim
 	return 0;
 }
 
-/* Not earlier than it was: a unit must not be taken for one of a window that is over. The store's clock has whole
- * microseconds, and clock rates differ by up to a thousandth. */
+/* An estimate by the store's clock that is never too early: the store must not drop a unit as one of an earlier window.
+ * The store's clock has whole microseconds, and clock rates differ by up to a thousandth. */
 static weir_ns in_store_time(const struct lease *lease, weir_ns at)
 {
 	return lease->sent_offset ? at + lease->sent_offset + (lease->at - lease->heard_at) / 1000 + 1000 : WEIR_NEVER;
 }
 
-/* Another process has left the key: what it had under way is lost. A process that goes on pushes, and so hears from the
- * store. */
+/* Clears what another process had under way, if that process no longer uses the key: a running owner pushes every sync,
+ * so the store replies and the mirror stays valid. */
 static void take_over(struct record *record)
 {
 	if (record->waiting.owner == 0 || record->waiting.owner == record->lease->owner || is_heard(record))
@@ -488,8 +489,9 @@ static void take_over(struct record *record)
 	record->waiting.owner = 0;
 }
 
-/* Begins to ask the store about a key. While its mirror is close to the limit, or unknown, nothing is allowed by it
- * meanwhile. Otherwise the store reserves what may be. Returns false if something has changed. */
+/* Prepares an exact request for a key. If the mirror is close to the limit, or not valid, it allows nothing until the
+ * reply (is_frozen). Otherwise the store reserves the units that the mirror may allow meanwhile. Returns false if the
+ * slot has changed: call it again. */
 static bool begin_ask(struct split *split, struct record *record, const struct weir_claim *claim,
 		      struct asked_key *asked, uint64_t left)
 {
@@ -537,7 +539,7 @@ static bool begin_ask(struct split *split, struct record *record, const struct w
 	return true;
 }
 
-/* The push completes before the request that it is made for, which then looks at its outcome. */
+/* The push completes before the request that it precedes. weir__eventual_heard reads its outcome. */
 static struct weir__store_request *keep_before(struct weir__store_request *request)
 {
 	return request;
@@ -664,7 +666,7 @@ void weir__eventual_end_push(struct lease *lease, const struct weir_claim *claim
 		set_heard(&record, sent_at, true, false);
 }
 
-/* While the store is away, keeps the slot. Units of windows that are over are dropped. */
+/* Renews the slot while the store does not reply. Drops units of windows that are over. */
 static void keep_waiting(struct record *record)
 {
 	const struct lease *const lease = record->lease;
@@ -702,7 +704,6 @@ bool weir__eventual_look(struct lease *lease, const struct weir_claim *claim, st
 	return is_needed;
 }
 
-/* This process ends, and the next one goes on with the table. */
 void weir__eventual_let_go(struct lease *lease, const struct weir_claim *claim, const struct rule *rule)
 {
 	struct record record = record_of(lease, claim->limit, rule, weir__lease_hash_of(claim));

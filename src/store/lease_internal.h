@@ -19,15 +19,15 @@ struct rule {
 	uint64_t salt;                  /* of the slots of its keys */
 	struct weir__lease_terms terms; /* duration 0: the limit is exact */
 	bool is_window;
-	uint64_t ahead; /* units that this server may allow by its mirror of a key; 0: it has no mirror */
+	uint64_t ahead; /* units of a key that this server may allow by its mirror; 0: the limit is not eventual */
 	struct weir__eventual eventual;
-	weir_ns valid;              /* how long a mirror is valid after the store was heard */
-	struct background *open[3]; /* what is to be drawn, to be given back and to be pushed; NULL: nothing */
+	weir_ns valid;              /* how long a mirror is valid after a reply of the store */
+	struct background *open[3]; /* draws, returns and pushes that are being gathered; NULL: none */
 };
 
 enum { WATCH_CLASSES = 10, SYNC_CLASSES = 6 };
 
-/* Keys to look at, in the order in which they are due. All wait equally long. */
+/* Keys to look at again. All wait equally long, so the first is always due first. */
 struct watch {
 	struct watch_chunk *first, *last;
 	size_t n;
@@ -39,21 +39,21 @@ struct lease {
 	struct weir__lease_options options;
 	uint64_t version; /* of the rules, plus 1; 0: not read yet */
 	bool has_any, has_sent, is_leaving;
-	bool is_left;          /* another process goes on with the table */
-	weir_ns at;            /* CLOCK_BOOTTIME and the anchor, when the current requests had arrived */
+	bool is_left;          /* another process takes over the table */
+	weir_ns at;            /* CLOCK_BOOTTIME plus the anchor, after the current requests had arrived */
 	uint64_t anchor;       /* for which the rules were read */
-	uint64_t heard_offset; /* from `at` to the store's clock, by its latest reply; 0: no reply yet */
+	uint64_t heard_offset; /* the store's clock minus `at`, by its latest reply; 0: no reply yet */
 	uint32_t nodes;
 	weir_ns counted_at;
 	struct split *spare;
 	uint32_t n_spare;
 	struct background *backgrounds, *spare_backgrounds; /* open and under way; for reuse */
 	uint32_t n_backgrounds, n_spare_backgrounds;
-	weir_ns gather_until; /* when what was gathered is sent; 0: nothing was */
-	uint64_t sent_offset; /* the same from when that request was submitted */
-	weir_ns heard_at;     /* when that reply came */
-	weir_ns order;  /* of that reply, as in weir__lease_shared.latest; 0: another worker has handled a later one */
-	uint32_t owner; /* of keys that this process looks at every sync */
+	weir_ns gather_until; /* when gathered requests are sent; 0: there are none */
+	uint64_t sent_offset; /* as heard_offset, but from when the request was submitted */
+	weir_ns heard_at;     /* when the latest reply came */
+	weir_ns order;  /* of the latest reply, as in weir__lease_shared.latest; 0: another worker has a later one */
+	uint32_t owner; /* number of this process, in keys that it looks at every sync */
 	struct watch
 		watches[WATCH_CLASSES + SYNC_CLASSES]; /* of lots; of mirrors, by how often they are synchronised */
 	size_t watch_bytes;
@@ -79,7 +79,7 @@ struct asked_key {
 	bool is_pushing, is_frozen;
 };
 
-/* A request of which the store behind decides a part. */
+/* A request, part of which the store behind decides. */
 struct split {
 	struct weir__store_request part; /* first member: the two convert by a cast */
 	struct lease *lease;
@@ -92,7 +92,7 @@ struct split {
 	 * addresses. */
 	struct weir_claim *claims;
 	struct taken *taken; /* for each claim of the whole */
-	/* Keys with mirrors, and what is pushed for them before they are decided. */
+	/* Keys with mirrors, and the units that are pushed for them before the store behind decides. */
 	struct weir__store_request before;
 	uint32_t n_asked;
 	struct asked_key *asked;
@@ -112,9 +112,9 @@ static inline void weir__lease_count(struct lease *lease, enum weir__lease_count
 	lease->counts[what] += n;
 }
 
-/* The end of a lot has three other facts in its lowest bits, which are 8 microseconds: how much of the duration was left
- * when the lot arrived, in 256ths; whether the end is not on the store's grid, so that the lot cannot be given back; and
- * the index of the end (weir__lot_index). */
+/* The end of a lot has three other facts in its lowest bits, which are 8 microseconds: how much of the duration was
+ * left when the lot arrived, in 256ths; whether the end is not on the store's grid, so that the lot cannot be given
+ * back; and the index of the end (weir__lot_index). */
 enum { WEIR__LOT_LEFT_MASK = 0xff, WEIR__LOT_OFF_GRID = 0x100, WEIR__LOT_INDEX_SHIFT = 9, WEIR__LOT_END_BITS = 0x1fff };
 
 /* The latest instant at which the lot can have arrived. */
@@ -147,7 +147,7 @@ static inline struct rule *weir__lease_rule(struct lease *lease, const struct we
 	return weir__lease_is_exact(rule) ? NULL : rule;
 }
 
-/* lease_split.c. NULL: no memory. Its part has no claims yet, and nothing was taken. */
+/* lease_split.c. Its part has no claims yet, and nothing was taken. NULL: no memory. */
 struct split *weir__lease_split_new(struct lease *lease, uint32_t n);
 void weir__lease_split_recycle(struct split *split);
 void weir__lease_split_free(struct split *split);
@@ -160,24 +160,24 @@ enum found { HERE, DENIED_HERE, BEHIND };
 enum found weir__eventual_take(struct lease *lease, const struct weir__store_request *request, uint32_t i,
 			       struct rule *rule, struct weir_verdict *ret_verdict);
 
-/* The same for claims that are decided together, if all have mirrors: fills in the verdicts of the part. BEHIND: also if
- * some have none. */
+/* The same for claims that are decided together. Fills in the verdicts of the part. BEHIND: also if some claims have no
+ * mirrors. */
 enum found weir__eventual_take_together(struct split *split);
 
-/* Looks without deciding. Returns false if this server knows nothing of the key. */
+/* Looks without a charge. Returns false if this server has no valid mirror of the key. */
 bool weir__eventual_peek(struct lease *lease, const struct weir__store_request *request, uint32_t i, struct rule *rule,
 			 struct weir_verdict *ret_verdict);
 
-/* Undoes a charge that a mirror allowed, if it still waits. Returns false if the store has to undo it. */
+/* Undoes a charge that a mirror allowed, if it was not pushed yet. Returns false if the store has to undo it. */
 bool weir__eventual_undo(struct lease *lease, const struct weir__store_request *request, struct rule *rule);
 
-/* The key is about to be reset: what waits is dropped. */
+/* The key is about to be reset: drops the units that wait. */
 void weir__eventual_forget(struct lease *lease, const struct weir_claim *claim);
 
 /* The part is about to be submitted: for keys with mirrors, pushes what waits in the same call. */
 void weir__eventual_ask(struct split *split);
 
-/* The part was kept: the keys have moved. */
+/* The part was kept (struct weir__store_caller): its keys have moved. */
 void weir__eventual_moved(struct split *split);
 
 /* The part is complete: writes what the store said into the mirrors. */
@@ -192,17 +192,17 @@ void weir__eventual_end_push(struct lease *lease, const struct weir_claim *claim
 			     uint32_t units, uint32_t turn, weir_ns sent_at, const struct weir__store_request *push,
 			     const struct weir_verdict *verdict);
 
-/* It is time to look at a key again. Returns false if it need not be looked at any more. */
+/* Looks at a key that is due. Returns false if it leaves the list. */
 bool weir__eventual_look(struct lease *lease, const struct weir_claim *claim, struct rule *rule, bool all);
 
-/* This process ends, and the next one goes on with the table. It looks at the key when it uses it. */
+/* This process ends, and another takes over the table: that one becomes the owner when it uses the key. */
 void weir__eventual_let_go(struct lease *lease, const struct weir_claim *claim, const struct rule *rule);
 
 /* --- lease_background.c ------------------------------------------------------------------------------------------- */
 
 void weir__lease_init_watches(struct lease *lease);
 
-/* Draws units for a key, or gives back units of a lot. Both are gathered, and sent a little later. */
+/* Draws units for a key, or returns units of a lot to the store. Both are gathered, and sent a little later. */
 void weir__lease_draw(struct lease *lease, const struct weir_claim *claim, struct rule *rule, uint64_t units);
 void weir__lease_give_back(struct lease *lease, const struct weir_claim *claim, struct rule *rule, uint64_t units,
 			   weir_ns end);
@@ -213,7 +213,7 @@ bool weir__lease_push(struct lease *lease, const struct weir_claim *claim, struc
 /* Puts a key with a mirror on the list of keys to look at every sync. Returns false if memory runs out. */
 bool weir__lease_watch_mirror(struct lease *lease, const struct weir_claim *claim, const struct rule *rule);
 
-/* Notes the store's clock, as of a reply to a request that was submitted at sent_at. */
+/* Notes the store's clock, from a reply to a request that was submitted at sent_at. */
 void weir__lease_heard(struct lease *lease, weir_ns decided_at, weir_ns sent_at);
 
 /* Whether that reply is still the latest that any worker has handled. */

@@ -1,8 +1,8 @@
-/* lease_rules.c: which limits this server decides by units that it holds or by mirrors, and on what terms. */
+/* lease_rules.c: which limits are leased or eventual at this server, and on what terms. */
 #include "os/monotonic.h"
 #include "store/lease_internal.h"
 
-/* The salt changes with all that makes what is held useless. */
+/* The salt depends on everything that makes held units useless when it changes. */
 void weir__lease_read_rule(struct lease *lease, const struct weir_table_limit *limit, struct rule *rule)
 {
 	const uint32_t stranded = lease->options.stranded(lease->options.context, limit);
@@ -29,8 +29,8 @@ void weir__lease_read_rule(struct lease *lease, const struct weir_table_limit *l
 		     (rule->terms.duration ^ view.number) * UINT64_C(0xd6e8feb86659fd93);
 }
 
-/* Read after the requests have arrived that are decided by it: a process that was stopped for a while before must not
- * spend what has ended meanwhile. */
+/* Call it after the requests have arrived: a process that was stopped for a while must not spend units whose lease has
+ * ended meanwhile. */
 void weir__lease_read_clock(struct lease *lease)
 {
 	const uint64_t anchor = atomic_load_explicit(&lease->options.table->region.header->lease_anchor,
@@ -45,7 +45,7 @@ void weir__lease_read_clock(struct lease *lease)
 		lease->rules[i].version = 0;
 }
 
-/* The lowest bits are random enough, so that an anchor never returns. */
+/* The lowest bits of the difference are random enough: the same anchor does not occur again. */
 void weir__lease_begin(struct weir_table *table, bool goes_on, weir_ns boot_now)
 {
 	_Atomic uint64_t *const anchor = &table->region.header->lease_anchor;

@@ -1,4 +1,4 @@
-/* lease_split.c: memory for requests of which the store behind decides a part. */
+/* lease_split.c: memory for requests, part of which the store behind decides. */
 #include "store/lease_internal.h"
 
 #include <stdlib.h>

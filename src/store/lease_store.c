@@ -1,5 +1,5 @@
-/* lease_store.c: spends what is held here, and sends the rest to the store behind. lease_background.c draws units and
- * gives them back. lease_eventual.c decides by mirrors, and lease_rules.c says which limits are decided here. */
+/* lease_store.c: spends held units, and passes the rest of a request to the store behind. lease_background.c draws and
+ * returns units. lease_eventual.c decides by mirrors, and lease_rules.c says which limits are leased or eventual. */
 #include "store/lease_internal.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static inline bool begin(struct lease *lease)
 	return lease->has_any;
 }
 
-/* --- what is held ------------------------------------------------------------------------------------------------ */
+/* --- held units -------------------------------------------------------------------------------------------------- */
 
 static inline uint64_t hash_of(const struct weir__store_request *request, uint32_t i)
 {
@@ -36,7 +36,7 @@ static inline uint64_t hash_of(const struct weir__store_request *request, uint32
 	return request->hashes ? request->hashes[i] : weir__hash(&claim->limit->secret, claim->key, claim->key_length);
 }
 
-/* What the store last said is left, with what has refilled since. The fallback mirrors it in the table. */
+/* What the store last said is left, plus what has refilled since. The fallback keeps it in the table. */
 static struct weir_verdict mirror_of(const struct lease *lease, const struct weir_claim *claim, uint64_t hash,
 				     weir_ns now, uint64_t cost)
 {
@@ -44,7 +44,7 @@ static struct weir_verdict mirror_of(const struct lease *lease, const struct wei
 				weir__table_clamp(lease->options.table, now), cost, NULL);
 }
 
-/* The verdict of a request that held units cover, when `held` are left of them. */
+/* The verdict of a request that held units cover. `held` units are left after it. */
 static struct weir_verdict covered(const struct lease *lease, const struct weir_claim *claim, uint64_t hash,
 				   weir_ns now, uint64_t held, weir_ns end)
 {
@@ -57,7 +57,7 @@ static struct weir_verdict covered(const struct lease *lease, const struct weir_
 	return verdict;
 }
 
-/* The verdict of a request that is like one which the store has just denied. */
+/* The verdict of a request that costs as much as one that the store has just denied, or more. */
 static struct weir_verdict denied(const struct lease *lease, const struct weir_claim *claim, uint64_t hash, weir_ns now,
 				  weir_ns end)
 {
@@ -79,16 +79,16 @@ struct spending {
 	struct rule *rule;
 	uint64_t hash; /* of the key under its limit */
 	weir_ns now;
-	/* A lot that does not cover the cost is taken out, and the store behind gets the rest. A cost that never fits goes
-	 * there as a whole. */
+	/* If the lot does not cover the cost, all its units are taken out, and the store behind decides the rest.
+	 * false: the cost exceeds the limit, so the store behind gets all of it. */
 	bool takes_rest;
 	uint64_t held; /* HERE: units left */
 	weir_ns end;   /* HERE and DENIED_HERE: of the slot */
 	struct taken taken;
 };
 
-/* Whether this server should draw more: half of the lot is spent, or it is about to end. The end of a window is the end
- * of every lot, and of what could be drawn. */
+/* Whether this server should draw more: half of the lot is spent, or its lease ends soon. Before the end of a window, a
+ * new lot would end with the window, too. */
 static bool is_due(const struct rule *rule, const struct weir__lot *lot, weir_ns left)
 {
 	return !lot->is_renewing &&
@@ -119,7 +119,7 @@ static bool count_use(struct lease *lease, const struct spending *spending, cons
 	return true;
 }
 
-/* The slot is over: its time has passed. A key that was used until recently is known already. */
+/* The slot has ended. If it ended recently, its usage says what the key demands. */
 static bool start_over(struct lease *lease, const struct spending *spending, const struct weir__place *place)
 {
 	const struct weir__lease_terms *const terms = &spending->rule->terms;
@@ -207,8 +207,8 @@ static enum found spend(struct lease *lease, struct spending *spending)
 	}
 }
 
-/* Puts units that were spent back into their lot, so that it has at most what was drawn. Returns false if the key has
- * another lot by now. */
+/* Puts spent units back into their lot, up to the units that were drawn. Returns false if the lot was replaced or has
+ * ended. */
 static bool put_into_lot(struct lease *lease, const struct weir_claim *claim, const struct rule *rule, uint64_t hash,
 			 uint64_t units, weir_ns end, uint64_t *ret_put)
 {
@@ -233,14 +233,14 @@ static bool put_into_lot(struct lease *lease, const struct weir_claim *claim, co
 	return true;
 }
 
-/* Whether a refund may have put units into the lot since these were taken out of it. Then it is not known how many of
- * them may still go anywhere. A refund counts before it looks at the lot, and again when it is done. */
+/* Whether a refund may have put units into the lot since these were taken out. Then these may have been returned to the
+ * store already. A refund is counted before it looks at the lot, and again when it is done. */
 static bool is_refunded_since(const struct lease *lease, const struct taken *taken)
 {
 	return atomic_load(&lease->options.table->region.header->lease_refunds_begun) != taken->refunds;
 }
 
-/* The store behind has denied: what was taken out of a lot is held again, or given back. */
+/* The store behind has denied: puts the units back into their lot, or returns them to the store. */
 static void put_back(struct lease *lease, const struct weir_claim *claim, const struct taken *taken)
 {
 	struct rule *rule = weir__lease_rule(lease, claim->limit);
@@ -262,7 +262,7 @@ static void put_back(struct lease *lease, const struct weir_claim *claim, const 
 		weir__lease_count(lease, WEIR__LEASE_EXPIRED, taken->units);
 }
 
-/* The store denied, and nothing is held: for a while, it need not be called for such requests. */
+/* The store denied, and no units are held: notes it, so that such requests are denied here for a while. */
 static void note_denial(struct lease *lease, const struct weir_claim *claim, struct rule *rule,
 			const struct weir_verdict *verdict, weir_ns now)
 {
@@ -287,7 +287,7 @@ static void note_denial(struct lease *lease, const struct weir_claim *claim, str
 
 /* --- splits ------------------------------------------------------------------------------------------------------ */
 
-/* The whole request moves, and its keys and inline limits with it. */
+/* The whole request moves, with its keys and inline limits. */
 static struct weir__store_request *keep_part(struct weir__store_request *part)
 {
 	struct split *const split = (struct split *)(void *)part;
@@ -315,7 +315,7 @@ static bool is_in_part(const struct split *split, uint32_t i)
 	return false;
 }
 
-/* The store behind has decided the rest of a claim, of which `taken` was held here. is_allowed: the request is. */
+/* The store behind has decided the rest of a claim. is_allowed: the request is allowed. */
 static void finish_claim(struct split *split, uint32_t j, bool is_allowed)
 {
 	struct weir__store_request *const whole = split->whole;
@@ -350,7 +350,7 @@ static void finish_claim(struct split *split, uint32_t j, bool is_allowed)
 	}
 }
 
-/* Claims of a request that is all or nothing, and was denied: what held units covered is put back. */
+/* An all-or-nothing request was denied: puts back the units of claims that held units covered. */
 static void put_all_back(struct split *split)
 {
 	struct weir__store_request *const whole = split->whole;
@@ -375,7 +375,7 @@ static void count_all(struct split *split)
 			weir__table_count(split->lease->options.table, whole->claims[i].limit, true);
 }
 
-/* The store has not decided: what was taken out for its claims is held again. */
+/* The store behind has not decided: puts back the units that were taken out for its claims. */
 static void undo_part(struct split *split)
 {
 	for (uint32_t j = 0; j < split->part.n; j++)
@@ -383,7 +383,7 @@ static void undo_part(struct split *split)
 			put_back(split->lease, &split->whole->claims[split->of[j]], &split->taken[split->of[j]]);
 }
 
-/* Call it when the store behind has decided its part. */
+/* Call it when the store behind has completed its part. */
 static void finish(struct split *split)
 {
 	const struct weir__store_request *const part = &split->part;
@@ -436,7 +436,7 @@ static const struct weir__store_caller part_caller = { keep_part, complete_part 
 
 static bool submit_behind(struct lease *lease, struct weir__store_request *request)
 {
-	lease->has_sent = true; /* what waits in the background can go with it, in one call */
+	lease->has_sent = true; /* gathered draws and pushes then go in the same call */
 	return weir__store_submit(lease->options.store, request);
 }
 
@@ -498,7 +498,7 @@ static bool deny_without_memory(const struct lease *lease, struct weir__store_re
 	return true;
 }
 
-/* A single claim that its mirror decided. */
+/* A mirror decided the single claim. */
 static bool complete_by_mirror(const struct lease *lease, struct weir__store_request *request)
 {
 	(void)complete_here(lease, request);
@@ -539,7 +539,7 @@ static bool has_leased(struct lease *lease, const struct weir__store_request *re
 	return false;
 }
 
-/* Decides a claim with what is held here. Returns false if the store behind has to decide it. */
+/* Decides a claim by held units or its mirror. Returns false if the store behind has to decide it. */
 static inline bool take_here(struct lease *lease, struct weir__store_request *request, uint32_t i,
 			     struct taken *ret_taken)
 {
@@ -677,8 +677,8 @@ static uint64_t held_of(struct lease *lease, const struct weir_claim *claim, con
 	return lot.is_denied || lot.size == 0 || *ret_end <= lease->at ? 0 : lot.units;
 }
 
-/* Refunds units into the lot that is held for the key, as far as some of it were spent. A denial that is repeated here
- * is forgotten: the rest is refunded in the store. Returns how many units were refunded. */
+/* Refunds units into the key's lot, up to the units that were spent of it. Also forgets a noted denial, because the
+ * store refunds the rest. Returns how many units were refunded here. */
 static uint64_t refund_here(struct lease *lease, const struct weir_claim *claim, const struct rule *rule, uint64_t hash)
 {
 	struct weir__region_header *const header = lease->options.table->region.header;
@@ -692,7 +692,7 @@ static uint64_t refund_here(struct lease *lease, const struct weir_claim *claim,
 			(void)weir__atomic16_swap(place.slot, place.seen, (struct weir_state){ 0, 0 });
 		else if (!put_into_lot(lease, claim, rule, hash, claim->cost,
 				       weir__held_end(lease->options.table, place.seen), &put))
-			put = 0; /* it was replaced, or has ended */
+			put = 0; /* the lot was replaced or has ended */
 	}
 	atomic_fetch_add(&header->lease_refunds_done, 1);
 	return put;
@@ -713,8 +713,8 @@ static bool peek_here(struct lease *lease, struct weir__store_request *request)
 	return complete_here(lease, request);
 }
 
-/* Adds the held units to the units that the store says are left. Refunds here what was spent here: what a lot has is
- * known to the server that spent of it, while the store counts all of it as used. */
+/* Adds the held units to the units that the store says are left. A refund goes into the lot first: the store counts all
+ * of a lot as used, so only this server knows what was spent of it. */
 static bool look(struct lease *lease, struct weir__store_request *request)
 {
 	struct split *split;
@@ -756,7 +756,7 @@ static bool look(struct lease *lease, struct weir__store_request *request)
 	return complete_here(lease, request);
 }
 
-/* Forgets what is held for the keys: the store forgets that it lent it. */
+/* Forgets the held units of keys that are about to be reset: the store forgets them, too. */
 static void forget(struct lease *lease, const struct weir__store_request *request)
 {
 	struct weir_table *const table = lease->options.table;
@@ -782,8 +782,8 @@ static void forget(struct lease *lease, const struct weir__store_request *reques
 	}
 }
 
-/* Undoes a charge that was spent here, in the lot from which it came. Returns false if the key has another lot by now.
- * A lot arrived when it had no more left than its end says. */
+/* Undoes a charge in the lot from which it was spent. Returns false if the lot was replaced: it arrived after the
+ * charge then. */
 static bool undo_here(struct lease *lease, const struct weir__store_request *request)
 {
 	const struct weir_claim *const claim = request->claims;
@@ -809,7 +809,7 @@ static bool undo_here(struct lease *lease, const struct weir__store_request *req
 	return true;
 }
 
-/* A charge that was spent here is undone here if possible, or else in the store, as of when it was spent. */
+/* Undoes a charge in its lot if possible, or else in the store, as of when it was charged. */
 static bool undo(struct lease *lease, struct weir__store_request *request)
 {
 	if (request->n == 1 && lease->has_any && undo_here(lease, request))
@@ -819,7 +819,7 @@ static bool undo(struct lease *lease, struct weir__store_request *request)
 	return submit_behind(lease, request);
 }
 
-/* The same for a charge that mirrors allowed. It was made by the table's clock. */
+/* The same for a charge that mirrors allowed. Its time is by the table's clock. */
 static bool undo_in_mirror(struct lease *lease, struct weir__store_request *request)
 {
 	const bool is_mirror = lease->has_any && lease_rule_is_mirror(lease, request);
