@@ -25,8 +25,8 @@ bool weir__output_is_input(const char *path, const char *const *inputs, size_t n
 	return false;
 }
 
-/* A file that was there before may have another mode. A device or pipe belongs to others: with /dev/null, this would
- * change the mode for the whole machine. */
+/* Sets the mode, because an existing file may have another one. But not of a device or pipe: a new mode of /dev/null,
+ * for example, would affect the whole machine. */
 static bool restrict_mode(int file)
 {
 	struct stat status;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Whether both paths are the same regular file, or will be when it is made. */
+/* Whether both paths name the same regular file, or will when it is made. */
 bool weir__output_is_same(const char *path, const char *other);
 
 /* Whether `path` is one of the n files that are read: opening it would empty it. */

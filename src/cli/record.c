@@ -27,7 +27,7 @@ enum {
 	FAILED = 3,
 	GO_ON = -1,
 	PATIENCE_MS = 10000,
-	PAUSE_MS = 20, /* between reads of a server that decides little */
+	PAUSE_MS = 20, /* between reads when there is little to read */
 	KEPT_MAX = 8,
 	WORDS_MAX = 2 + 4 + 2 * KEPT_MAX,
 	END_MOST = 64, /* bytes of the last frame */
@@ -68,15 +68,15 @@ static int help(void)
 {
 	puts("usage: weir record FILE [OPTION...]\n"
 	     "       weir record --check FILE [--json]\n\n"
-	     "Records the decisions of a running server in a new file, which weir replay reads. Needs role admin.\n"
-	     "Interrupt it (Ctrl+C) to end the recording early.\n\n"
-	     "  --check               makes the decisions of a recording again, and compares\n"
-	     "  --for DURATION        ends after this long. Default: 1min\n"
-	     "  --max-bytes SIZE      ends when the file has this size, such as 64MiB. Default: 1GiB\n"
-	     "  --sample N            records one in N keys, each with all its decisions. Default: 1, all keys\n"
-	     "  --keys hashed|plain   hashed: keys and attributes are replaced by a hash, except method and path.\n"
-	     "                        plain: they are recorded as they are. Default: hashed\n"
-	     "  --keep ATTRIBUTE      does not hash this attribute, for example plan. May be repeated, up to 8 times\n" WEIR__LINK_AT_HELP
+	     "Writes the decisions of a running server to a new file, which weir replay reads. Needs the role admin.\n"
+	     "Press Ctrl-C to end the recording early.\n\n"
+	     "  --check               repeat the decisions of a recording, and compare. It needs no server\n"
+	     "  --for DURATION        end after this time. Default: 1min\n"
+	     "  --max-bytes SIZE      end when the file has this size, such as 64MiB. Default: 1GiB\n"
+	     "  --sample N            record one in N keys, each with all its decisions. Default: 1, all keys\n"
+	     "  --keys hashed|plain   hashed: replace keys and attributes by a hash, except method and path.\n"
+	     "                        plain: record them as they are. Default: hashed\n"
+	     "  --keep ATTRIBUTE      do not hash this attribute, for example plan. May be repeated, up to 8 times\n" WEIR__LINK_AT_HELP
 		     WEIR__LINK_USER_HELP "  --json                output for programs\n"
 	     "  --help                show this\n\n"
 	     "Exit status: 0 recorded, or all decisions are the same; 1 some differ; 2 wrong usage; 3 the server or\n"
@@ -265,7 +265,7 @@ static int start(struct weir__link *link, const struct arguments *arguments, cha
 
 /* --- the file ---------------------------------------------------------------------------------------------------- */
 
-/* A recording never replaces a file: it would be lost if the server refuses. */
+/* A recording never replaces a file: the old file would be lost even if the server refuses to record. */
 static int open_file(struct recording *recording)
 {
 	const char *const path = recording->arguments.path;
@@ -309,7 +309,7 @@ static void count(struct recording *recording, const struct weir__recording_fram
 		recording->lost += frame->gap.lost;
 }
 
-/* Writes whole frames, as long as the file has room for them. The end of the recording always has. */
+/* Writes complete frames while the file has room. There is always room for the last frame. */
 static int write_frames(struct recording *recording)
 {
 	static struct weir__recording_frame frame; /* large */
@@ -324,7 +324,8 @@ static int write_frames(struct recording *recording)
 			recording->bytes + at, recording->n - at, &frame, &used, &fault);
 
 		if (status == WEIR__RECORDING_BAD)
-			return fail("the server sends a recording in another format; use the weir of the server");
+			return fail(
+				"the server sends a recording in another format; use the same version of weir as the server");
 		if (status == WEIR__RECORDING_MORE)
 			break;
 		at += used;
@@ -349,7 +350,7 @@ static int write_frames(struct recording *recording)
 	return code;
 }
 
-/* Reads the next piece. *ret_is_over: that was the last one. */
+/* Reads the next bytes. *ret_is_over: they were the last. */
 static int read_piece(struct weir__link *link, struct recording *recording, const char *number, bool *ret_is_over,
 		      bool *ret_is_empty)
 {

@@ -12,7 +12,7 @@
 
 enum { SAME = 0, DIFFERENT = 1, FAILED = 3 };
 
-/* Printed for a number other than 0. */
+/* Rows that are printed if their number is not 0. */
 static const struct row {
 	const char *name;
 	size_t offset;
@@ -102,7 +102,7 @@ static void print(const struct weir__recording_counts *counts, const char *fault
 	if (fault)
 		printf("ends early: %s\n", fault);
 	else if (!counts->is_ended)
-		puts("ends early: weir record was ended before the recording was");
+		puts("ends early: weir record was stopped before the recording ended");
 }
 
 static int measure(const char *path, struct weir__recording_size *size, struct weir_message *why)

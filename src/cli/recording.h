@@ -1,4 +1,4 @@
-/* recording.h: checks a recording by making its decisions again. */
+/* recording.h: checks a recording by repeating its decisions. */
 #ifndef WEIR_CLI_RECORDING_H
 #define WEIR_CLI_RECORDING_H
 

@@ -30,13 +30,13 @@ static const char replay_help[] =
 	"such as rotated ones, are merged by time.\n"
 	"\n"
 	"  --policy PATH   the policy: a file, or a directory of *.yaml files\n"
-	"  --compare OLD   also by this policy, and show what changes\n"
+	"  --compare OLD   also decide by the policy OLD, and show what changes\n"
 	"  --format F      combined, combined_timed, apache, vhost_combined, common, caddy, traefik, envoy, json,\n"
 	"                  csv, or a log_format of nginx or a LogFormat of Apache. Detected from the first lines by\n"
 	"                  default\n"
-	"  --map TO=FROM   use the field FROM of the log as the attribute TO, or as time, start, duration_s,\n"
-	"                  duration_ms, duration_us, duration_ns, request, status, bytes or cost\n"
-	"  --tz ZONE       of times without an offset: +02:00, Europe/Berlin (UTC)\n"
+	"  --map TO=FROM   use the field FROM of the log as the attribute TO. TO may also be time, start,\n"
+	"                  duration_s, duration_ms, duration_us, duration_ns, request, status, bytes or cost\n"
+	"  --tz ZONE       time zone of times without an offset: +02:00, Europe/Berlin (UTC)\n"
 	"  --reorder T     sort lines by arrival within this time, at most 1hour (10s)\n"
 	"  --client NAME   the attribute that tells clients apart (ip)\n"
 	"  --keys N        keys in use at once, for the memory of the table (4000000)\n"
@@ -47,7 +47,7 @@ static const char replay_help[] =
 	"  --html FILE     also write a page with plots. It needs no network, and has mode 0600\n"
 	"  --html-names N  hashed or plain: the clients in that page (hashed)\n"
 	"  --all           with --csv: a row for each request\n"
-	"  --fail-if C     exit with status 4 if this is true, as in \"denied_clients > 0.1%\". Repeat it, or join\n"
+	"  --fail-if C     exit with status 4 if C is true, as in \"denied_clients > 0.1%\". Repeat it, or join\n"
 	"                  conditions by `or`. Metrics: requests denied delayed undecided unmatched clients\n"
 	"                  denied_clients denied_keys longest_wait longest_delay newly_denied newly_allowed\n"
 	"                  newly_denied_clients newly_allowed_clients bad_lines late_lines evicted. Of one limit:\n"
@@ -55,7 +55,8 @@ static const char replay_help[] =
 	"  --quiet         no progress on the terminal\n"
 	"  --help          show this\n"
 	"\n"
-	"Exit status: 0 done; 1 a file cannot be read or has no requests; 2 wrong usage; 4 a condition is true.\n";
+	"Exit status: 0 done; 1 a file cannot be read or has no requests; 2 wrong usage; 3 standard output could\n"
+	"not be written; 4 a condition is true.\n";
 
 /* --- options ----------------------------------------------------------------------------------------------------- */
 
@@ -169,7 +170,7 @@ static int refuse_option(const char *word)
 	return CALLED_WRONGLY;
 }
 
-/* A file that is read would be empty before it is read. */
+/* Opening an output file empties it, so it must not be an input. */
 static int check_output(const struct replay_options *options, const char *option, const char *path)
 {
 	const char *const policies[] = { options->policy_path, options->old_path };
@@ -180,7 +181,7 @@ static int check_output(const struct replay_options *options, const char *option
 		return complain(option, path, "use the path of a file");
 	if (weir__output_is_input(path, options->log.paths, options->log.n_paths) ||
 	    weir__output_is_input(path, policies, 2))
-		return complain(option, path, "it is also read; use another file");
+		return complain(option, path, "weir replay also reads this file; use another one");
 	return DONE;
 }
 
@@ -192,7 +193,7 @@ static int check_outputs(const struct replay_options *options)
 		code = check_output(options, "--html", options->html_path);
 	if (code == DONE && options->csv_path && options->html_path &&
 	    weir__output_is_same(options->csv_path, options->html_path))
-		code = complain("--html", options->html_path, "it is also the file of --csv; use a different file");
+		code = complain("--html", options->html_path, "--csv has the same file; use another one");
 	return code;
 }
 
@@ -406,7 +407,7 @@ static void hide_progress(struct replay_run *run)
 	run->is_shown = false;
 }
 
-/* One line: how far it is, how fast, and how long it will take. */
+/* One line: requests, requests a second, share done and time left. */
 static void show_progress(struct replay_run *run, weir_ns began)
 {
 	const weir_ns now = weir__monotonic_ns();
@@ -433,7 +434,7 @@ static void show_progress(struct replay_run *run, weir_ns began)
 	run->is_shown = true;
 }
 
-/* Looks only at attributes that no request had so far: mostly none. */
+/* Looks only at attributes that no request had so far. Soon there are mostly none. */
 static void see_attributes(struct replay_run *run, const struct weir__log_record *const *records, size_t n)
 {
 	for (size_t i = 0; i < run->n_of_policies && run->unseen; i++)
@@ -675,7 +676,7 @@ static bool write_html(const struct replay_run *run)
 	return is_good;
 }
 
-/* Errors of inputs that were read in part. */
+/* Reports inputs that were read only in part. */
 static bool report_errors(const struct replay_run *run)
 {
 	bool is_good = !run->totals.is_out_of_memory;

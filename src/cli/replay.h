@@ -46,22 +46,22 @@ struct replay_run {
 	struct weir__replay_changes *changes; /* NULL: no comparison */
 	struct weir__replay_client_changes client_changes;
 	struct weir__log_totals totals;
-	uint64_t beyond; /* requests more than 9 years after the first: time stood still */
+	uint64_t beyond; /* requests more than 9 years after the first: the table's clock does not go on after that */
 	uint64_t took_ns;
 	FILE *csv;
 	bool is_shown; /* a progress line is on the terminal */
 	weir_ns shown_at;
 };
 
-/* The value of a metric, and what a share of it is of. */
+/* The value of a metric, and the total for its percentage. */
 uint64_t weir__replay_metric(const struct replay_run *run, const struct weir__fail_comparison *comparison,
 			     uint64_t *ret_whole);
 
 /* replay_report.c: for people. */
 void weir__replay_report(const struct replay_run *run, FILE *out);
 
-/* What the log cannot tell, and where the numbers are not exact: each note begins with "- ", and goes on in lines that
- * begin with two blanks. */
+/* Prints notes on what the log cannot show, and where the numbers are not exact. A note begins with "- ", and its other
+ * lines with two blanks. */
 void weir__replay_notes(FILE *out, const struct replay_run *run);
 
 /* replay_json.c */

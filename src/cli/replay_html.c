@@ -1,7 +1,7 @@
 /* replay_html.c: the report of weir replay as one page, with plots as SVG.
  *
- * The page has no scripts, and its Content-Security-Policy allows only its own style, by hash. So bytes of a log that
- * escaped their escaping could do nothing. Plots are stretched, so all text is HTML beside them. */
+ * The page has no scripts, and its Content-Security-Policy allows only its own style, by hash. So bytes of a log could
+ * do nothing even if escaping failed. Plots are stretched, so all text is HTML beside them. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static void put_character(FILE *out, const unsigned char *at, size_t n)
 	}
 }
 
-/* Any bytes as text. What is not a visible character becomes \xHH. */
+/* Any bytes as text. Bytes that are not visible characters become \xHH. */
 static void put_bytes(const struct page *page, const void *bytes, size_t n)
 {
 	const unsigned char *at = bytes;
@@ -367,7 +367,7 @@ static int by_number(const void *a, const void *b)
 	return (first > second) - (first < second);
 }
 
-/* What 95 % of the hours do not exceed, so that one busy hour does not make all others look the same. */
+/* The p95 of the hours, so that one busy hour does not make all others look the same. */
 static uint64_t darkest_cell(const struct weir__plots_cell (*rows)[WEIR__PLOTS_HOURS], uint32_t n)
 {
 	uint64_t sorted[WEIR__PLOTS_DAYS * WEIR__PLOTS_HOURS];

@@ -98,7 +98,7 @@ static void print_limit(FILE *out, const struct replay_side *side, uint32_t plan
 	if (limit->delayed > 0)
 		fprintf(out, "  %" PRIu64 " delayed", limit->delayed);
 	if (limit->never > 0)
-		fprintf(out, "  %" PRIu64 " cost more than it has", limit->never);
+		fprintf(out, "  %" PRIu64 " cost more than its capacity", limit->never);
 	fputc('\n', out);
 	if (limit->denied > 0) {
 		fprintf(out, "  %-*s first denied ", width, "");
@@ -121,7 +121,7 @@ static void print_limits(FILE *out, const struct replay_side *side)
 	uint32_t without = 0;
 
 	fprintf(out, "\n  %-*s %10s %10s %8s  %-12s %-6s %s\n", width, "limit", "requests", "denied", "keys",
-		"longest wait", "half", "99 %");
+		"longest wait", "p50", "p99");
 	for (uint32_t i = 0; i < side->stats->n_limits; i++)
 		if (side->stats->limits[i].requests > 0)
 			print_limit(out, side, i, width);
@@ -130,8 +130,8 @@ static void print_limits(FILE *out, const struct replay_side *side)
 	if (without > 0)
 		fprintf(out, "  %u limit%s or override%s applied to no request\n", without, without > 1 ? "s" : "",
 			without > 1 ? "s" : "");
-	fputs("  denied: requests that this limit alone would have denied. half, 99 %: how much of the limit was used\n"
-	      "  after half of the requests, and after 99 % of them, at most\n",
+	fputs("  denied: requests that this limit alone would have denied. p50, p99: how much of the limit was in use\n"
+	      "  after a request\n",
 	      out);
 }
 
@@ -247,7 +247,7 @@ static void print_table(FILE *out, const char *whose, const struct replay_side *
 			side->stats->clients.uncounted, whose, side->stats->clients.n);
 }
 
-/* A limit whose key the log does not have applies to nothing, so the report would look good for the wrong reason. */
+/* A limit whose key no request has denies nothing, so without this note the report would look too good. */
 static void print_unseen(FILE *out, const struct replay_run *run)
 {
 	for (size_t i = 0; i < run->n_of_policies; i++) {
@@ -277,7 +277,7 @@ void weir__replay_notes(FILE *out, const struct replay_run *run)
 	if (stats->already_denied > 0)
 		fprintf(out,
 			"- %" PRIu64
-			" requests had status 429: something denied them already. They are decided like all "
+			" requests had status 429: your server denied them already. They are decided like all "
 			"others.\n",
 			stats->already_denied);
 	if (run->totals.spread > 0)
@@ -297,7 +297,8 @@ void weir__replay_notes(FILE *out, const struct replay_run *run)
 	if (sample > 1)
 		fprintf(out,
 			"- The recording has one in %" PRIu64
-			" keys. Limits on more than one of them saw less than the server did.\n",
+			" keys. A limit that counts several of them together saw fewer requests than\n"
+			"  on the server.\n",
 			sample);
 	if (missing > 0)
 		fprintf(out, "- The recording has gaps: %" PRIu64 " decisions of the server are missing.\n", missing);
@@ -306,7 +307,7 @@ void weir__replay_notes(FILE *out, const struct replay_run *run)
 		      "  they arrived.\n",
 		      out);
 	if (has_rests)
-		fputs("- Lines go on behind the last field of their format. If it is how long the request took, name all\n"
+		fputs("- Lines have more fields than their format. If one of them is the duration of the request, name all\n"
 		      "  fields with --format.\n",
 		      out);
 	if (run->totals.late > 0) {
@@ -324,7 +325,8 @@ void weir__replay_notes(FILE *out, const struct replay_run *run)
 			run->totals.released_early);
 	if (run->beyond > 0)
 		fprintf(out,
-			"- %" PRIu64 " requests came more than 9 years after the first. For them time stood still.\n",
+			"- %" PRIu64
+			" requests came more than 9 years after the first. They were all decided at the same time.\n",
 			run->beyond);
 	if (stats->without_client > 0) {
 		fprintf(out, "- %" PRIu64 " requests have no client: no attribute ", stats->without_client);

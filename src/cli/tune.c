@@ -1,4 +1,5 @@
-/* tune.c: weir tune: reads the arguments. tune_log.c tunes a limit by logs, tune_size.c sizes a queue from two rates. */
+/* tune.c: weir tune: reads the arguments. tune_log.c tunes a limit by logs, tune_size.c sizes a queue from two
+ * rates. */
 #include <string.h>
 #include <sys/stat.h>
 
@@ -16,16 +17,16 @@ static const char tune_help[] =
 	"       weir tune --inflow RATE --outflow RATE --wait DURATION [--lasts DURATION] [--json]\n"
 	"\n"
 	"With logs: proposes the algorithm, rate and burst of one limit, with the trade-off curve and the\n"
-	"reasons. Holds out the last part of the log, replays the whole policy with the proposal, and says how\n"
-	"it did in both parts. Reads the logs twice, so they must be files.\n"
+	"reasons. Chooses without the last part of the log. Then replays the whole log with the proposal, and shows\n"
+	"the result for both parts. Reads the logs twice, so they must be files.\n"
 	"\n"
-	"  --wish WISH       what the limit should achieve. One of these, or the first or the last two together:\n"
+	"  --wish WISH       what the limit should achieve. One of these, or the first two or the last two together:\n"
 	"                    'denied_clients <= 0.1%': at most this share of clients is ever denied\n"
 	"                    'denied <= 0.1%': at most this share of requests is denied\n"
-	"                    'passed <= 500/s': never more passes, in any second\n"
-	"                    'p99_wait <= 200ms': 99 % of requests wait no longer in a queue\n"
-	"  --bad FROM..TO    an attack: deny as much of it as possible, while the others keep the wish. Without a\n"
-	"                    wish, no other request is denied\n"
+	"                    'passed <= 500/s': at most this much passes in any second\n"
+	"                    'p99_wait <= 200ms': 99 % of requests wait at most this long in a queue\n"
+	"  --bad FROM..TO    the time of an attack: deny as much of it as possible, while all other requests keep\n"
+	"                    the wish. Without --wish, no other request is denied\n"
 	"  --policy POLICY   the policy, a file or directory\n"
 	"  --limit NAME      which of its limits to tune. What it matches and its key stay as they are\n"
 	"  --key ATTRIBUTES  without a policy: a limit with this key, such as ip or user. Default: ip for\n"
@@ -34,7 +35,7 @@ static const char tune_help[] =
 	"  --horizon TIME    compare pairs of rate and burst by what one client can take in this time.\n"
 	"                    Default: 1min\n"
 	"  --write FILE      write the proposal to FILE, as a policy in shadow mode\n"
-	"  --svg FILE        write the curve to FILE, as a picture\n"
+	"  --svg FILE        write the trade-off curve to FILE, as a picture\n"
 	"  --memory SIZE     memory for requests, 16MB to 64GB. Default: 512MB, for 16 million requests. If\n"
 	"                    they need more, tune uses a sample of clients, and says so\n"
 	"  --format FORMAT   the format of the log, as for weir replay. Default: detected\n"
@@ -42,7 +43,7 @@ static const char tune_help[] =
 	"  --tz ZONE         the zone of times without an offset, as for weir replay. Default: UTC\n"
 	"  --reorder TIME    sort lines by arrival within this time, at most 1hour. Default: 10s\n"
 	"\n"
-	"Without logs: sizes a leaky bucket with a queue, with as many places as requests may wait for.\n"
+	"Without logs: sizes a leaky bucket with a queue, from two rates and the longest acceptable wait.\n"
 	"\n"
 	"  --inflow RATE     how fast requests arrive, such as 120/s\n"
 	"  --outflow RATE    how fast they may leave, such as 100/s\n"
@@ -68,8 +69,8 @@ enum { HOLD_OUT = 25, HOLD_OUT_MOST = 90, MEMORY_MB = 512, MEMORY_LEAST_MB = 16,
 struct arguments {
 	struct weir__sizing_wish size;
 	struct weir__tune_options log;
-	const char *bad;              /* read when the offset of times is known */
-	const char *of_size, *of_log; /* the last option that only one of the two uses has; NULL: none */
+	const char *bad;              /* parsed later, because --tz may follow it */
+	const char *of_size, *of_log; /* the last option for sizing only, and for logs only; NULL: none */
 };
 
 static bool refuse(const char *option, const char *value, const char *right)
@@ -346,12 +347,12 @@ static bool split_bad(struct arguments *arguments)
 	return true;
 }
 
-/* The log is read twice, and the policy again for the replay, before the files are written. */
+/* An output file must not be an input: the log is read twice, and the policy again, before the files are written. */
 static bool check_output(const struct weir__tune_options *log, const char *option, const char *path)
 {
 	if (path &&
 	    (weir__output_is_input(path, log->paths, log->log.n_paths) || weir__output_is_input(path, &log->policy, 1)))
-		return refuse(option, path, "it is also read; use another file");
+		return refuse(option, path, "weir tune also reads this file; use another one");
 	return true;
 }
 
@@ -383,7 +384,7 @@ static bool check_log(struct arguments *arguments)
 	if (!check_output(log, "--write", log->write) || !check_output(log, "--svg", log->svg))
 		return false;
 	if (log->write && log->svg && weir__output_is_same(log->write, log->svg))
-		return refuse("--svg", log->svg, "it is also the file of --write; use a different file");
+		return refuse("--svg", log->svg, "--write has the same file; use another one");
 	if (log->key == NULL && weir__tuning_is_of_shares(&log->wish))
 		log->key = "ip";
 	log->log.paths = log->paths;
@@ -400,9 +401,9 @@ static bool check_size(const struct arguments *arguments)
 							       NULL;
 
 	if (arguments->of_log) {
-		fprintf(stderr, "weir tune: %s is for sizing without a log, and ", arguments->of_size);
+		fprintf(stderr, "weir tune: %s is for sizing without a log, ", arguments->of_size);
 		weir__words_quoted(stderr, arguments->of_log, strlen(arguments->of_log));
-		fputs(" for tuning by one\n", stderr);
+		fputs(" is for tuning by a log; use one or the other\n", stderr);
 		return false;
 	}
 	if (missing)

@@ -56,7 +56,7 @@ static bool find_limit(const struct weir_policy *policy, const char *name, uint3
 	struct weir__nearest nearest;
 
 	if (policy->envoy) {
-		fputs("weir tune: a policy in Envoy's format decides descriptors, and a log has none; use a policy in "
+		fputs("weir tune: a policy in Envoy's format decides descriptors, which a log does not have; use a policy in "
 		      "Weir's own format\n",
 		      stderr);
 		return false;
@@ -272,7 +272,7 @@ static bool check_proposal(const struct weir__tune_options *options, struct weir
 
 /* --- all of it --------------------------------------------------------------------------------------------------- */
 
-/* Makes the file or replaces it, readable like any file that the user makes. */
+/* Makes or replaces the file, with the mode that the user's umask gives. */
 static bool write_file(const struct weir__tune_found *found, const char *option, const char *path,
 		       void (*write)(FILE *, const struct weir__tune_found *))
 {

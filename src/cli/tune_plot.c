@@ -1,6 +1,6 @@
 /* tune_plot.c: the trade-off curve as an SVG file: rate against burst, both logarithmic. It has no scripts and loads
- * nothing. Its colours follow the reader's light or dark mode. The only text that is not from here is the limit's name,
- * which has no characters that XML knows. */
+ * nothing. Its colours follow the reader's light or dark mode. The only text from outside is the limit's name, which
+ * cannot contain special characters of XML. */
 #include <inttypes.h>
 
 #include "cli/tune.h"

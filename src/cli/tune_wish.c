@@ -7,7 +7,7 @@
 
 #define DAY (UINT64_C(86400) * 1000000000)
 
-/* A wish counts what passed within its period one by one, so the count is bounded. */
+/* Checking a wish keeps each request that passed within the period, so the count is bounded. */
 enum { PASSED_MOST = 16000000, PERCENT = WEIR__TUNING_PPM / 100 };
 
 static const char right[] = "use denied_clients <= 0.1%, denied <= 0.1%, passed <= 500/s or p99_wait <= 200ms";
@@ -78,9 +78,9 @@ const char *weir__tune_wish_read(const char *text, struct weir__tuning_wish *wis
 const char *weir__tune_wish_check(const struct weir__tuning_wish *wish)
 {
 	if (weir__tuning_is_of_shares(wish) && (wish->passed.count > 0 || wish->has_wait))
-		return "a share of what is denied is for a limit on each client, the other wishes are for one on all requests "
+		return "denied_clients and denied are for a limit on each client, the other wishes for a limit on all requests "
 		       "together; tune two limits, one after the other";
 	if (!weir__tuning_is_of_shares(wish) && wish->bad.until > wish->bad.from)
-		return "--bad needs the wish denied_clients or denied, for everybody else";
+		return "--bad needs the wish denied_clients or denied, for all other requests";
 	return NULL;
 }

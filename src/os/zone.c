@@ -1,5 +1,5 @@
-/* zone.c: libc knows the rules of zones, but not when they change. So each day is asked for its offset, and between two
- * days with different ones the second of the change is found by halving. No zone changes and changes back within a day. */
+/* zone.c: libc gives the offset at an instant, but no list of changes. So this compares the offsets of each day and the
+ * next, and finds the second of a change by halving. No zone changes and changes back within a day. */
 #include "os/zone.h"
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 enum { NAME_MAX_BYTES = 64, PATH_SIZE = 1024 };
 
-/* libc takes an unknown zone for UTC. */
+/* Checked here, because libc treats an unknown zone as UTC. */
 static bool is_known(const char *name)
 {
 	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-/";

@@ -1,10 +1,10 @@
-/* arrivals.c: an array that is thinned out when the budget is reached, then sorted by counting. */
+/* arrivals.c: an array. When it reaches the budget, half of the keys are dropped. It is sorted by counting. */
 #include "replay/arrivals.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows are there twice while they are grouped. */
+/* While rows are grouped, there are two copies of them. */
 enum { ROW_BYTES = 2 * sizeof(struct weir__arrival), ROWS_LEAST = 4096 };
 
 void weir__arrivals_init(struct weir__arrivals *arrivals, struct weir__hash_secret secret, size_t bytes_most)
@@ -46,7 +46,7 @@ static int make_room(struct weir__arrivals *arrivals)
 	const size_t size = arrivals->size ? 2 * arrivals->size : ROWS_LEAST;
 	struct weir__arrival *rows;
 
-	/* Halves more than necessary if few rows become free, because each time reads all of them. */
+	/* Halves again if few rows became free: each time reads all rows, so it must not happen often. */
 	while (is_over(arrivals, arrivals->n + arrivals->n / 8 + 1)) {
 		const int error = arrivals->keys.n < 2 || arrivals->keys.shift == WEIR__KEY_INDEX_SHIFT_MAX ?
 					  WEIR_ERR_FULL :
@@ -80,7 +80,7 @@ int weir__arrivals_add(struct weir__arrivals *arrivals, const void *key, size_t 
 
 		if (error != WEIR_OK)
 			return error;
-		if (arrivals->keys.shift != shift) /* the key may be gone, or have a new number */
+		if (arrivals->keys.shift != shift) /* the key may have been dropped, or have a new number */
 			return weir__arrivals_add(arrivals, key, length, at, cost);
 	}
 	arrivals->rows[arrivals->n++] = (struct weir__arrival){ at, cost, number };
@@ -98,7 +98,8 @@ bool weir__arrivals_group(struct weir__arrivals *arrivals)
 		free(rows);
 		return false;
 	}
-	/* starts[key + 2] counts, then starts[key + 1] is where the next row of the key goes, and at last its end. */
+	/* starts[key + 2] first counts rows. Then starts[key + 1] is the place for the next row of the key, finally its
+	 * end. */
 	for (size_t i = 0; i < arrivals->n; i++)
 		starts[arrivals->rows[i].key + 2]++;
 	for (size_t key = 1; key < n_keys; key++)

@@ -8,7 +8,7 @@ struct level {
 	weir_ns at;
 };
 
-/* The level when a row arrives, before it is added. Times of a log never go back. */
+/* The level when a row arrives, before it is added. Arrivals never decrease. */
 static weir__u128 drain(struct level *level, struct weir__rate rate, weir_ns at)
 {
 	const weir__u128 drained = weir__mul(at - level->at, rate.count);

@@ -1,6 +1,6 @@
-/* demand.h: what the requests of one key demand of a limit. Pure: no clock, no memory, no rounding.
+/* demand.h: how large a limit must be to allow the requests of one key. Pure: no clock, no memory, no rounding.
  *
- * Rows are of one key, in order of arrival. Rows that `skip` covers are left out, as if they had not arrived. */
+ * Rows are of one key, in order of arrival. Rows within `skip` are left out, as if they had not arrived. */
 #ifndef WEIR_REPLAY_DEMAND_H
 #define WEIR_REPLAY_DEMAND_H
 
@@ -36,7 +36,7 @@ struct weir__demand_tried {
 	weir_ns longest_delay;
 };
 
-/* Lets the plan decide all rows, from its state of zeros, and adds to the counts. */
+/* Decides all rows by the plan, beginning with a state of zeros, and adds to the counts. */
 void weir__demand_try(const struct weir__arrival *rows, size_t n, const struct weir_plan *plan, void *state,
 		      const struct weir__interval *marked, weir_ns wait, struct weir__demand_tried *counts);
 

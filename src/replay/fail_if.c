@@ -7,7 +7,7 @@
 
 static const struct metric {
 	const char *name;
-	const char *whole; /* what a share of it is of */
+	const char *whole; /* the total for percentages */
 	bool is_duration, of_limit, needs_old;
 } metrics[WEIR__FAIL_METRICS] = {
 	[WEIR__FAIL_REQUESTS] = { "requests", NULL, false, true, false },
@@ -159,8 +159,8 @@ static int take_unit(struct reader *reader, struct weir__fail_comparison *compar
 	skip_blanks(reader);
 	if (*reader->at == '%') {
 		if (metric->whole == NULL || (comparison->limit.at && metric->is_duration))
-			return refuse(reader, "a percentage needs a part of something, and there is none for ",
-				      weir__slice_of(metric->name), "; use a number");
+			return refuse(reader, "percentages are not possible for ", weir__slice_of(metric->name),
+				      "; use a number");
 		comparison->is_share = true;
 		reader->at++;
 		return WEIR_OK;

@@ -40,7 +40,7 @@ enum { WEIR__FAIL_MAX = 32 };
 struct weir__fail_comparison {
 	enum weir__fail_metric metric;
 	struct weir__slice limit;           /* .at NULL: all limits */
-	bool is_less, is_equal, is_greater; /* what makes it true */
+	bool is_less, is_equal, is_greater; /* the results of the comparison that make it true */
 	bool is_share;
 	uint64_t number, divisor; /* number / divisor, in ns if the metric is a duration, in percent if is_share */
 	struct weir__slice text;  /* the comparison as it was written */
@@ -48,22 +48,22 @@ struct weir__fail_comparison {
 
 struct weir__fail_if {
 	size_t n;
-	struct weir__fail_comparison of[WEIR__FAIL_MAX]; /* true if one of them is */
+	struct weir__fail_comparison of[WEIR__FAIL_MAX]; /* the condition is true if one of them is */
 };
 
-/* Adds the comparisons of a text, which must outlive them. WEIR_ERR_SYNTAX: the message says where and why. WEIR_ERR_FULL:
- * more than WEIR__FAIL_MAX. */
+/* Adds the comparisons of a text, which must outlive them. WEIR_ERR_SYNTAX: the message says where and why.
+ * WEIR_ERR_FULL: more than WEIR__FAIL_MAX. */
 int weir__fail_if_add(struct weir__fail_if *fail_if, const char *text, struct weir_message *ret_message);
 
 /* Whether the comparison needs the replay of an old policy, too. */
 bool weir__fail_needs_old(const struct weir__fail_comparison *comparison);
 
-/* Whether it is true of this value. `whole` is what a share is of. */
+/* Whether it is true for this value. `whole` is the total for percentages. */
 bool weir__fail_holds(const struct weir__fail_comparison *comparison, uint64_t value, uint64_t whole);
 
 const char *weir__fail_metric_name(enum weir__fail_metric metric);
 
-/* What the metric's share is of, as in "clients". NULL: it has no share. */
+/* The total for percentages of the metric, such as "clients". NULL: percentages are not possible. */
 const char *weir__fail_metric_whole(enum weir__fail_metric metric);
 
 bool weir__fail_metric_is_duration(enum weir__fail_metric metric);

@@ -1,8 +1,8 @@
-/* key_index.h: gives each different key of a log a number, from 0. Keys themselves are not kept: a key is known by
- * two hashes, 128 bits together.
+/* key_index.h: gives each different key of a log a number, from 0. The index does not keep keys: two hashes, together
+ * 128 bits, identify a key.
  *
- * The index may keep only one of 2^shift keys, selected by a hash that is the same in every run. So a sample is the
- * same for the same log, and a key is either in it with all its requests, or not at all. */
+ * The index may keep only one of 2^shift keys, selected by a hash that is the same in every run. So the same log gives
+ * the same sample, and a key is in it with all its requests or not at all. */
 #ifndef WEIR_REPLAY_KEY_INDEX_H
 #define WEIR_REPLAY_KEY_INDEX_H
 
@@ -32,8 +32,8 @@ struct weir__key_index {
 /* Returns the number of the key. NONE: it is not in the sample. Sets *ret_failed if there was no memory. */
 uint32_t weir__key_index_number(struct weir__key_index *index, const void *key, size_t length, bool *ret_failed);
 
-/* Halves the sample. The keys that remain get new numbers: ret_numbers, which has room for index->n, maps old ones to
- * new ones or to NONE. Returns false if there was no memory; then nothing has changed. */
+/* Halves the sample. The remaining keys get new numbers: ret_numbers, with room for index->n, maps old numbers to new
+ * ones or to NONE. Returns false if there was no memory; then nothing has changed. */
 bool weir__key_index_halve(struct weir__key_index *index, uint32_t *ret_numbers);
 
 size_t weir__key_index_bytes(const struct weir__key_index *index);

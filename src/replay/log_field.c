@@ -6,7 +6,7 @@
 #define US UINT64_C(1000)
 #define MS (1000 * US)
 
-/* A name that a dialect knows. Later rows of the same attribute are for logs that lack the earlier ones. */
+/* A field name of a dialect. Later rows for the same attribute are for logs without the earlier fields. */
 struct known {
 	const char *name;
 	const char *attribute; /* NULL: it is not an attribute */
@@ -153,7 +153,7 @@ static const struct known *const dialects[] = {
 	[WEIR__LOG_ENVOY] = envoy_names, [WEIR__LOG_TRAEFIK] = traefik_names,
 };
 
-/* What a map can name besides attributes. */
+/* What a map can set, besides attributes. */
 static const struct known roles[] = {
 	{ "time", NULL, 0, WEIR__LOG_TIME, true },
 	{ "start", NULL, 0, WEIR__LOG_START, true },
@@ -212,7 +212,7 @@ static enum weir__log_target target_of(struct weir__slice attribute)
 	return weir__slice_is(attribute, "ip") ? WEIR__LOG_ADDRESS : WEIR__LOG_TEXT;
 }
 
-/* Whether a map gives what this row would: then the row does not count. A map to `time` also replaces a start. */
+/* Whether a map sets what this row would set: then the row does not count. A map to `time` also replaces a start. */
 static bool is_replaced(const struct weir__log_options *options, const struct known *row)
 {
 	for (size_t i = 0; i < options->n_maps; i++) {

@@ -1,5 +1,5 @@
-/* log_field.h: what becomes of the fields of a log. All formats share this: a format finds the bytes of a field, and
- * this file knows by the field's name what they mean. */
+/* log_field.h: the meaning of the fields of a log, which all formats share. A format finds the bytes of a field. Here
+ * the field's name says what they mean. */
 #ifndef WEIR_REPLAY_LOG_FIELD_H
 #define WEIR_REPLAY_LOG_FIELD_H
 
@@ -24,7 +24,7 @@ enum weir__log_target {
 struct weir__log_field {
 	enum weir__log_target to;
 	uint8_t value;  /* index of the attribute */
-	bool is_strong; /* it replaces what another field of the line has set */
+	bool is_strong; /* it replaces a value that another field of the line has set */
 	uint64_t unit;
 };
 
@@ -37,8 +37,8 @@ struct weir__log_fields {
 	const struct weir__log_options *options;
 	enum weir__log_dialect dialect;
 	uint8_t method, path; /* index of these attributes, for WEIR__LOG_REQUEST; NO_VALUE: not wanted */
-	uint64_t maps_found;  /* the maps whose field the format has, or may have: one bit each */
-	weir_ns newest;       /* of the times that were read in options->zone */
+	uint64_t maps_found;  /* a bit for each map whose field the format has, or may have */
+	weir_ns newest;       /* the newest time that was read in options->zone */
 	/* The last time that was read: most lines have the time of the line before. */
 	struct weir__log_time last;
 	size_t last_n;
@@ -49,22 +49,22 @@ struct weir__log_fields {
 void weir__log_fields_init(struct weir__log_fields *fields, const struct weir__log_options *options,
 			   enum weir__log_dialect dialect);
 
-/* What to do with the field of this name. Returns the number of uses, at most WEIR__LOG_USES_MAX; 0: ignore it.
+/* Finds the uses of the field of this name. Returns their number, at most WEIR__LOG_USES_MAX; 0: ignore the field.
  * Notes the maps that use it in maps_found. */
 size_t weir__log_fields_find(struct weir__log_fields *fields, struct weir__slice name,
 			     struct weir__log_field *ret_uses);
 
-/* Calls `tell` with each name that a field could have: the dialect's own, those of the maps and of wanted attributes. The
+/* Calls `tell` with each name that a field could have: names of the dialect, of the maps and of wanted attributes. The
  * names live as long as `fields`. */
 void weir__log_fields_names(struct weir__log_fields *fields, void (*tell)(void *context, struct weir__slice name),
 			    void *context);
 
-/* Puts the bytes of a field where they belong. Returns NULL, or why the line is bad. */
+/* Stores the value of a field in the line. Returns NULL, or why the line is bad. */
 const char *weir__log_field_set(struct weir__log_fields *fields, const struct weir__log_field *field,
 				struct weir__slice bytes, struct weir__log_line *line);
 
-/* weir__log_time_read in the zone of the options. In a zone that has changes, times that exist twice are not more than
- * options->reorder before `newest`, if that can be. */
+/* weir__log_time_read in the zone of the options. Of two instants with the same local time, takes the first that is not
+ * more than options->reorder before `newest`. */
 bool weir__log_field_time(const struct weir__log_options *options, struct weir__slice bytes, weir_ns newest,
 			  struct weir__log_time *ret_time);
 

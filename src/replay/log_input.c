@@ -1,4 +1,4 @@
-/* log_input.c: cuts bytes into lines, and counts. */
+/* log_input.c: splits bytes into lines, and counts them. */
 #include "replay/log_input.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include "os/byte_stream.h"
 #include "replay/recording_lines.h"
 
-/* The room for bytes holds the longest line and much more, so that what moves to its front is little. */
+/* The buffer holds several of the longest lines, so that few bytes have to move to its front. */
 enum { ROOM = 512 * 1024 };
 
 struct weir__log_input {
@@ -59,7 +59,7 @@ static void read_more(struct weir__log_input *input)
  * since it was cut. */
 static bool next_line(struct weir__log_input *input, struct weir__slice *ret_line)
 {
-	size_t looked = 0; /* bytes from `at` on that have no newline */
+	size_t looked = 0; /* bytes from `at` on that were searched: they have no newline */
 
 	for (;;) {
 		char *const start = input->room + input->at;
@@ -98,8 +98,8 @@ static bool next_line(struct weir__log_input *input, struct weir__slice *ret_lin
 	}
 }
 
-/* The next request of a recording that has attributes. Others stated their limit, so another policy cannot decide
- * them. */
+/* The next request of a recording that has attributes. Requests without them had inline limits, so no policy
+ * applies. */
 static bool next_request(struct weir__log_input *input, struct weir__log_line *ret_line, uint64_t *ret_number)
 {
 	enum weir__recording_line found;
@@ -112,7 +112,7 @@ static bool next_request(struct weir__log_input *input, struct weir__log_line *r
 			*ret_number = input->number;
 			return true;
 		}
-		note_bad(input, (struct weir__slice){ "", 0 }, "it states its limit, so a policy does not apply to it");
+		note_bad(input, (struct weir__slice){ "", 0 }, "it has an inline limit, so no policy applies to it");
 	}
 	input->info.error = weir__recording_lines_fault(input->recording);
 	weir__recording_lines_left_out(input->recording, &input->info.sample, &input->info.missing);
@@ -143,7 +143,7 @@ bool weir__log_input_next(struct weir__log_input *input, struct weir__log_line *
 	return false;
 }
 
-/* Reads what the format is detected from: 64 KiB, and at least one line. */
+/* Reads the bytes from which the format is detected: 64 KiB, and at least one line. */
 static void read_beginning(struct weir__log_input *input)
 {
 	while (!input->is_at_end && input->n < ROOM &&
@@ -151,7 +151,7 @@ static void read_beginning(struct weir__log_input *input)
 		read_more(input);
 }
 
-/* A recording is read from its beginning again, by frames. */
+/* A recording is opened again, to read it by frames. */
 static int open_recording(const struct weir__log_options *options, struct weir__log_input *input,
 			  struct weir_message *ret_message)
 {

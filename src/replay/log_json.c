@@ -1,6 +1,6 @@
-/* log_json.c: names are looked up in a small tree, one level for each part between points. The lines of a log have the
- * same names in the same order, so the name at each place is compared first with the one that was there before. What is
- * not wanted is skipped, not parsed. */
+/* log_json.c: looks names up in a small tree, one level for each part between points. The lines of a log usually have
+ * the same names in the same order, so each name is first compared with the one at the same place of the previous line.
+ * Values that are not wanted are skipped, not parsed. */
 #include "replay/log_json.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ struct node {
 struct weir__log_json {
 	uint16_t n;
 	struct node nodes[NODES_MAX];
-	/* The names that were found at each place of the last lines. */
+	/* The name that was last found at each place of a line. */
 	struct place {
 		uint16_t parent, node;
 		uint8_t n;
@@ -317,7 +317,7 @@ static bool scan_inner(struct scan *scan, uint16_t node, bool is_object)
 	return is_good;
 }
 
-/* What ends a number, true, false or null. */
+/* Whether the byte ends a number, true, false or null. */
 static bool ends_word(char c)
 {
 	return c == ',' || c == ']' || c == '}' || c == ' ' || c == '\t' || c == '\r';
@@ -366,6 +366,6 @@ const char *weir__log_json_parse(struct weir__log_json *json, struct weir__log_f
 		return scan.why ? scan.why : "it is not a JSON object";
 	skip_blanks(&scan);
 	if (scan.at != scan.end)
-		return "something follows its JSON object";
+		return "text follows the JSON object";
 	return line->has_stamp ? NULL : "it has no time";
 }

@@ -10,7 +10,7 @@ struct weir__log_line {
 	bool has_stamp;
 	bool is_start; /* it is when the request began */
 	bool has_duration;
-	bool has_rest; /* the line goes on behind the last field of its format */
+	bool has_rest; /* the line has more after the last field of its format */
 	weir_ns duration;
 	uint64_t cost, bytes;
 	uint16_t status;

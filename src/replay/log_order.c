@@ -5,13 +5,14 @@
 
 enum { CHUNK_BYTES = 256 * 1024 };
 
-/* Memory for records, aligned to CHUNK_BYTES, in which all of its records begin, so that a record knows its chunk. A
- * record that is longer has a chunk of its own. Several attributes may have the value of one long field. */
+/* Memory for records. It is aligned to CHUNK_BYTES and all its records begin within these, so that the address of a
+ * record gives its chunk. A longer record has a chunk of its own: several attributes may have the value of one long
+ * field. */
 struct chunk {
 	size_t size;
 	uint32_t live; /* records in it that are still needed, and 1 while it is being filled */
 	uint32_t used;
-	struct chunk *next; /* free ones */
+	struct chunk *next; /* in the list of free chunks */
 };
 
 enum { CHUNK_HEAD = (sizeof(struct chunk) + 15) / 16 * 16 };
@@ -49,7 +50,7 @@ struct weir__log_order {
 	struct {
 		const struct weir__log_record **of;
 		size_t at, n, room;
-		size_t taken; /* of[at - taken..at) were returned by the last call */
+		size_t taken; /* the last call returned of[at - taken..at) */
 	} ready;
 	weir_ns last; /* the arrival of the last record that became ready */
 	struct weir__log_order_counts counts;
@@ -180,8 +181,8 @@ static bool make_ready(struct weir__log_order *order, struct entries *entries)
 static bool release_stamps(struct weir__log_order *order);
 static bool release_arrivals(struct weir__log_order *order);
 
-/* Puts an entry into the bucket of a second. One that is older than all buckets goes into the first. If the second is
- * beyond the last bucket, `release` empties the first ones. */
+/* Puts an entry into the bucket of a second. An entry older than all buckets goes into the first. If the second is
+ * beyond the last bucket, `release` empties the first buckets. */
 static bool put(struct weir__log_order *order, struct seconds *seconds, bool (*release)(struct weir__log_order *),
 		uint64_t second, struct entry entry)
 {
@@ -200,8 +201,8 @@ static bool put(struct weir__log_order *order, struct seconds *seconds, bool (*r
 	return append(&seconds->ring[second & seconds->mask], entry);
 }
 
-/* The next base: the following second, or, if all that follow are empty, as far ahead as is needed. The newest second
- * stays, since more lines of it may follow. */
+/* The next base: the following second, or a later one if the buckets up to it are empty. The newest second stays, since
+ * more lines of it may follow. */
 static void move_on(struct seconds *seconds)
 {
 	if (seconds->base == seconds->newest)
@@ -225,8 +226,8 @@ static bool release_arrivals(struct weir__log_order *order)
 	return true;
 }
 
-/* Spreads the lines without a fraction, evenly over the second. Lines of an earlier second are late and stay where they
- * are. */
+/* Spreads the lines without a fraction evenly over the second. Lines of an earlier second are late, and keep their
+ * times. */
 static void spread(struct weir__log_order *order, struct entries *entries, uint64_t second)
 {
 	const weir_ns start = second * WEIR__LOG_SECOND;
@@ -256,7 +257,7 @@ static bool release_stamps(struct weir__log_order *order)
 	} else {
 		for (size_t i = 0; i < entries->n; i++) {
 			struct entry entry = entries->of[i];
-			const weir_ns duration = entry.record->arrival; /* until its arrival is known */
+			const weir_ns duration = entry.record->arrival; /* kept there until the arrival is known */
 
 			entry.at -= duration < entry.at ? duration : entry.at;
 			if (!put(order, &order->arrivals, release_arrivals, entry.at / WEIR__LOG_SECOND, entry))

@@ -1,10 +1,10 @@
-/* log_order.h: lines of a log in, in about the order of their completion; records out, in the order of their arrival.
+/* log_order.h: takes lines of a log, roughly in the order of completion, and returns records in the order of arrival.
  *
- * Lines wait in one bucket for each second until their second is older than the newest line by more than the reorder
- * window. Then the arrivals of its lines are known: those without a fraction are spread over the second, and durations
+ * Lines wait in one bucket for each second until the second is older than the newest line by more than the reorder
+ * window. Then the arrivals of its lines are known: lines without a fraction are spread over the second, and durations
  * are subtracted. With durations, records wait once more, by the second of their arrival.
  *
- * Memory: a record is its attributes, about 60 bytes, and 16 for each attribute. */
+ * Memory: a record takes its attributes, about 60 bytes, and 16 bytes for each attribute. */
 #ifndef WEIR_REPLAY_LOG_ORDER_H
 #define WEIR_REPLAY_LOG_ORDER_H
 
@@ -24,7 +24,7 @@ struct weir__log_order *weir__log_order_new(size_t n_values, weir_ns reorder, si
 bool weir__log_order_add(struct weir__log_order *order, const struct weir__log_line *line, uint32_t input,
 			 uint64_t number);
 
-/* There are no more lines: all records become ready. Returns false if memory runs out. */
+/* Call it after the last line: all records become ready. Returns false if memory runs out. */
 bool weir__log_order_end(struct weir__log_order *order);
 
 /* Returns up to `most` records that are ready, valid until the next call of this function. */

@@ -10,7 +10,7 @@
 
 enum { HELD_MAX = 256 << 20 };
 
-/* An input, and the first of its lines that was not given on. */
+/* An input, and its first line that the order has not got yet. */
 struct source {
 	struct weir__log_input *input;
 	bool is_at_end;
@@ -21,8 +21,8 @@ struct source {
 struct weir__log_reader {
 	struct weir__log_order *order;
 	bool is_at_end, is_out_of_memory;
-	size_t current; /* the source that lines are taken from, */
-	weir_ns until;  /* as long as their times are not after this */
+	size_t current; /* the source from which lines are taken */
+	weir_ns until;  /* the latest time until which that holds */
 	size_t n;
 	struct source sources[];
 };
@@ -32,7 +32,7 @@ static void advance(struct source *source)
 	source->is_at_end = !weir__log_input_next(source->input, &source->line, &source->number);
 }
 
-/* Finds the source whose line is the oldest, and how long it will stay that. Of equal ones the first. */
+/* Finds the source with the oldest line, the first of several, and up to which time its lines stay the oldest. */
 static bool choose(struct weir__log_reader *reader)
 {
 	bool is_found = false;
@@ -57,7 +57,7 @@ static bool choose(struct weir__log_reader *reader)
 	return is_found;
 }
 
-/* Gives one more line to the order. */
+/* Passes one more line to the order. */
 static bool feed(struct weir__log_reader *reader)
 {
 	struct source *source = &reader->sources[reader->current];
@@ -83,7 +83,7 @@ static int refuse(struct weir_message *ret_message, const char *what)
 	return WEIR_ERR_LIMIT;
 }
 
-/* Each map must be of a field that some input may have. Lines of JSON may have any. */
+/* Some input must have the field of each map. Lines of JSON may have any field. */
 static int check_maps(const struct weir__log_options *options, const struct weir__log_reader *reader,
 		      struct weir_message *ret_message)
 {

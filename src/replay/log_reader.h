@@ -8,10 +8,10 @@
  * Arrivals. Servers write a line when a request is completed. If the line has the duration of the request, it arrived
  * that much earlier. If the time of a line has no fraction of a second, the i-th of the n lines of that second, from 0,
  * is taken to be at floor(i * 10^9 / n) ns of it. Lines are sorted by arrival within a window. A line that comes later
- * than that arrives with the record before it, and is counted.
+ * gets the arrival of the record before it, and is counted.
  *
- * Memory: the lines within the reorder window, of which only the attributes that were asked for are kept, at most
- * held_max bytes. If more are held, the oldest second is released early. */
+ * Memory: the wanted attributes of the lines within the reorder window, at most held_max bytes. If they need more, the
+ * oldest second is released early. */
 #ifndef WEIR_REPLAY_LOG_READER_H
 #define WEIR_REPLAY_LOG_READER_H
 
@@ -19,8 +19,8 @@
 
 #include "replay/log_record.h"
 
-/* A field of the log that is to be used as an attribute or as one of these: time, start, duration_s, duration_ms,
- * duration_us, duration_ns, request, status, bytes, cost. */
+/* Use the field `from` as the attribute `to`, or as one of these: time, start, duration_s, duration_ms, duration_us,
+ * duration_ns, request, status, bytes, cost. */
 struct weir__log_map {
 	struct weir__slice to, from;
 };
@@ -28,8 +28,9 @@ struct weir__log_map {
 struct weir__log_options {
 	const char *const *paths; /* of files; "-" is standard input. Compressed ones may be gzip or zstd */
 	size_t n_paths;
-	/* NULL: detect it from the first lines of each input. combined, common, nginx, caddy, envoy, traefik, json, csv, or
-	 * a format string: with $ in it nginx's, with % in it Apache's. */
+	/* A name: combined, combined_timed, apache, vhost_combined, common, caddy, envoy, traefik, json or csv. Or a
+	 * format string: with $ in it nginx's, with % in it Apache's. NULL: detect it from the first lines of each
+	 * input. */
 	const char *format;
 	const struct weir__log_map *maps;
 	size_t n_maps;                     /* at most 64 */
@@ -53,9 +54,9 @@ struct weir__log_input_info {
 	uint64_t sample;     /* one in this many keys is in a recording; 0 or 1: all */
 	uint64_t missing;    /* decisions in its gaps */
 	bool has_fractions;  /* times have fractions of a second */
-	bool has_rests;      /* lines go on behind the last field of their format */
+	bool has_rests;      /* lines have more after the last field of their format */
 	bool has_durations;  /* lines have the duration of their request, or the time of its start */
-	const char *error;   /* NULL: read to its end. Else why it ended before */
+	const char *error;   /* why reading ended early; NULL: read to its end */
 	uint32_t n_examples; /* of bad lines */
 	struct {
 		uint64_t line;
@@ -79,7 +80,8 @@ struct weir__log_totals {
 struct weir__log_reader;
 
 /* Opens all inputs and detects their formats. WEIR_ERR_SYSTEM: an input cannot be opened. WEIR_ERR_SYNTAX: an unknown
- * format, or one that cannot be detected, or a map of a field that no input has. WEIR_ERR_LIMIT: too many inputs or attributes. The message says which. */
+ * format, or one that cannot be detected, or a map of a field that no input has. WEIR_ERR_LIMIT: too many inputs or
+ * attributes. The message says which. */
 int weir__log_reader_new(const struct weir__log_options *options, struct weir__log_reader **ret_reader,
 			 struct weir_message *ret_message);
 

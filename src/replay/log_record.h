@@ -15,17 +15,17 @@ enum {
 
 struct weir__log_record {
 	weir_ns arrival; /* never before the arrival of the previous record */
-	uint64_t cost;   /* 1 unless the log says */
-	uint64_t bytes;  /* of the response; 0: the log does not say */
+	uint64_t cost;   /* 1 if the log does not say */
+	uint64_t bytes;  /* of the response; 0 if the log does not say */
 	uint64_t line;   /* in its input, from 1 */
 	uint32_t input;  /* index of its input */
 	uint16_t status; /* of the response; 0: the log does not say */
 	bool is_spread;  /* the log has only the second: the record is one of several spread evenly over it */
 	bool is_late;    /* beyond the reorder window: its arrival was set to the previous record's */
-	/* Of a recording only: what was decided then. NULL: the record is not from a recording. */
+	/* What the server decided, in a recording. NULL: the record is not from a recording. */
 	const struct weir__log_recorded *recorded;
-	/* The value of each attribute that the reader was asked for, in that order. .at NULL: the line does not have
-	 * it. A path has no query. */
+	/* The values of the `wanted` attributes of the reader, in that order. .at NULL: the line does not have it. A
+	 * path has no query. */
 	struct weir__slice values[];
 };
 

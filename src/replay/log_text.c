@@ -1,5 +1,5 @@
-/* log_text.c: a format string becomes a list of variables, each with the literal text behind it. A line is split by
- * looking for these literals one after the other. */
+/* log_text.c: compiles a format string into a list of variables, each with the literal text behind it. Splits a line by
+ * searching for these literals one after the other. */
 #include "replay/log_text.h"
 
 #include <errno.h>
@@ -178,7 +178,7 @@ static bool is_escaped(const char *start, const char *at)
 	return odd;
 }
 
-/* Where the literal behind a variable begins. NULL: nowhere. */
+/* Finds the literal behind a variable. NULL: not found. */
 static const char *find_end(const struct variable *variable, const char *start, const char *end)
 {
 	const struct weir__slice literal = variable->literal;
@@ -202,7 +202,8 @@ static int hex_of(char c)
 				      -1;
 }
 
-/* \xHH of nginx and Apache, and \" \\ \n \t and so on of Apache. Returns the bytes in `room`, which moves on. */
+/* Decodes \xHH of nginx and Apache, and \" \\ \n \t and so on of Apache. Returns the bytes in `room`, which
+ * advances. */
 static struct weir__slice unescape(struct weir__slice bytes, char **room)
 {
 	static const char letters[] = "nrtbvf", meant[] = "\n\r\t\b\v\f";

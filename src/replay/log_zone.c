@@ -1,4 +1,4 @@
-/* log_zone.c: the changes around a local time are tried one after the other. */
+/* log_zone.c: tries the changes around a local time one after the other. */
 #include "replay/log_zone.h"
 
 enum { DAY_S = 86400 };
@@ -30,7 +30,7 @@ int64_t weir__log_zone_instant(const struct weir__log_zone *zone, int64_t local_
 	uint32_t i = find(zone, local_s);
 	int64_t at_s = local_s - zone->changes[i].offset_s;
 
-	/* Until the instant is before the next change. If it is not, it is either later or does not exist. */
+	/* An instant after the next change means a later offset, or a local time that does not exist. */
 	for (; i + 1 < zone->n && at_s >= zone->changes[i + 1].from_s; i++) {
 		const int64_t next_s = local_s - zone->changes[i + 1].offset_s;
 

@@ -1,7 +1,7 @@
-/* log_zone.h: local times of a zone as instants. Pure.
+/* log_zone.h: converts local times of a zone to instants. Pure.
  *
- * When clocks go forward, some local times do not exist: they are taken by the offset before the change. When clocks go
- * back, some exist twice: such a time is the first of the two, unless that is too long ago. */
+ * When clocks go forward, some local times do not exist. They are converted with the offset before the change. When
+ * clocks go back, some local times exist twice. They are the first of the two instants, unless that is too long ago. */
 #ifndef WEIR_REPLAY_LOG_ZONE_H
 #define WEIR_REPLAY_LOG_ZONE_H
 
@@ -18,7 +18,7 @@ struct weir__log_zone {
 	} changes[WEIR__LOG_ZONE_CHANGES_MAX];
 };
 
-/* Adds the next change. The first is at 1970. What does not fit is dropped. */
+/* Adds the next change. The first is at 1970. Changes that do not fit are dropped. */
 void weir__log_zone_add(struct weir__log_zone *zone, int64_t from_s, int32_t offset_s);
 
 /* `local_s` is a local time as if it were UTC. Of two instants, returns the first if it is not before `least_s`. */

@@ -80,8 +80,7 @@ static void set_line(const struct weir__recording_lines *lines, const struct wei
 		ret_line->values[i] = value_of(&frame->decision, name_of(options, options->wanted[i]));
 }
 
-/* A check of a policy may have further decisions, of limits in shadow. They have no attributes either, but are marked as
- * such. */
+/* A check of a policy may have further decisions, by limits in shadow. They have no attributes either, and a mark. */
 static bool is_stated(const struct weir__recording_decision *decision)
 {
 	return !decision->is_shadow &&

@@ -14,7 +14,7 @@ int weir__recording_lines_new(const struct weir__log_options *options, const cha
 
 enum weir__recording_line {
 	WEIR__RECORDING_LINE_GOOD,
-	WEIR__RECORDING_LINE_STATED, /* a request that stated its limit: it has no attributes */
+	WEIR__RECORDING_LINE_STATED, /* a request with an inline limit, so without attributes */
 	WEIR__RECORDING_LINE_NONE,   /* the end */
 };
 
@@ -22,8 +22,8 @@ enum weir__recording_line {
 enum weir__recording_line weir__recording_lines_next(struct weir__recording_lines *lines,
 						     struct weir__log_line *ret_line);
 
-/* What of the server's traffic is not in what was read so far: the recording has one in *ret_sample keys, and its gaps are
- * *ret_missing decisions. */
+/* What the recording lacks, as far as it was read: it has one in *ret_sample keys, and *ret_missing decisions are
+ * missing in its gaps. */
 void weir__recording_lines_left_out(const struct weir__recording_lines *lines, uint64_t *ret_sample,
 				    uint64_t *ret_missing);
 

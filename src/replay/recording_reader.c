@@ -1,4 +1,4 @@
-/* recording_reader.c: cuts bytes into frames. */
+/* recording_reader.c: splits bytes into frames. */
 #include "replay/recording_reader.h"
 
 #include <errno.h>

@@ -23,10 +23,10 @@ enum {
 
 static const uint64_t arena_most = UINT64_C(1) << 31;
 
-/* What an id refers to. */
+/* A limit of the recording, by its id. */
 struct known_limit {
-	const struct weir_table_limit *limit; /* NULL: nothing, or a limit that cannot be made */
-	struct weir_table_limit *inlined;     /* its memory, if it is inline; kept for the next limit with this id */
+	const struct weir_table_limit *limit; /* NULL: none, or it cannot be made here */
+	struct weir_table_limit *inlined;     /* memory for an inline limit; kept for the next limit with this id */
 };
 
 struct weir__recording_replay {
@@ -180,7 +180,7 @@ static void know_limit(struct weir__recording_replay *replay, const struct weir_
 
 /* --- states ------------------------------------------------------------------------------------------------------ */
 
-/* Returns false if the key was seen before. A full set sees nothing new. */
+/* Returns false if the key was seen before, or the set is full. */
 static bool is_new(struct weir__recording_replay *replay, uint64_t hash)
 {
 	const uint64_t mark = hash ? hash : 1;
@@ -227,7 +227,7 @@ static bool read_recorded(struct weir__recording_replay *replay, const struct we
 	return true;
 }
 
-/* Counts why the recorded state is not the replay's, if that makes a difference to what is left. */
+/* Counts why the recorded state differs from the replay's, if another amount is left. */
 static void note_difference(struct weir__recording_replay *replay, const struct weir_verdict *own,
 			    const struct weir_verdict *recorded)
 {
@@ -241,7 +241,7 @@ static void note_difference(struct weir__recording_replay *replay, const struct 
 		replay->counts.elsewhere++;
 }
 
-/* Brings the key into the recorded state, if it is not. Returns false if it cannot be. */
+/* Sets the key to the recorded state. Returns false if that is not possible. */
 static bool take_state(struct weir__recording_replay *replay, const struct weir_claim *claim,
 		       const struct weir__recording_claim *recorded, weir_ns now)
 {
@@ -319,7 +319,7 @@ static bool can_be_together(const struct weir__recording_decision *decision)
 		(decision->operation == WEIR__RECORDING_TAKE || decision->operation == WEIR__RECORDING_DEPART));
 }
 
-/* Decides again, and returns whether all is as it was. */
+/* Decides again. Returns whether everything is as recorded. */
 static bool decide(struct weir__recording_replay *replay, const struct weir__recording_decision *decision)
 {
 	struct weir__store_request request = { .operation = operation_of(decision->operation),

@@ -1,7 +1,7 @@
-/* recording_replay.h: makes the decisions of a recording again, and compares.
+/* recording_replay.h: repeats the decisions of a recording, and compares.
  *
- * The table is the server's, with the clock and the order of the recording. So every decision that the server's table
- * made must come out the same, to the nanosecond. What cannot be compared is counted, by its reason. */
+ * The table is like the server's, with the clock and the order of the recording. So every decision that the server's
+ * table made must come out the same, to the nanosecond. Decisions that cannot be compared are counted by reason. */
 #ifndef WEIR_REPLAY_RECORDING_REPLAY_H
 #define WEIR_REPLAY_RECORDING_REPLAY_H
 
@@ -11,18 +11,18 @@
 
 struct weir__recording_counts {
 	uint64_t decisions;   /* in the recording */
-	uint64_t compared;    /* made again */
-	uint64_t differences; /* of these: with another verdict than in the recording */
-	/* Not compared: decided by Redis, by the fallback, by nothing because Redis failed, only some of the keys are
-	 * sampled, the state of a key is not in the recording, or its limit cannot be made here. */
+	uint64_t compared;    /* repeated here */
+	uint64_t differences; /* of these: the verdict differs from the recording */
+	/* Not compared, because Redis decided, the fallback decided, nothing decided since Redis failed, only some of
+	 * the keys are sampled, the state of a key is not in the recording, or its limit cannot be made here. */
 	uint64_t by_store, by_fallback, by_none, partial, unknown, unusable;
 	/* Keys whose usage the server forgot because its table was full, or folded because its arena was. The replay
 	 * continues from the recorded state. */
 	uint64_t evicted, folded;
-	uint64_t elsewhere; /* keys that something changed that is not in the recording, or in a gap */
-	uint64_t raced;     /* decisions that differ, made while one of their limits was changed */
+	uint64_t elsewhere; /* keys that were changed by something that is not in the recording, or is in a gap */
+	uint64_t raced;     /* decisions that differ, and that were made while one of their limits was changed */
 	uint64_t keys, policies, changes, gaps, lost, unmatched;
-	uint64_t own_evicted; /* by the replay's own table: then differences mean nothing */
+	uint64_t own_evicted; /* keys that this replay's table evicted: then differences mean nothing */
 	weir_ns begins, ends;
 	bool is_ended; /* the recording has its end */
 	bool is_plain;

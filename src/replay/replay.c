@@ -1,5 +1,5 @@
-/* replay.c: a guard on a table of its own, in batches: first all requests of a batch are matched, which fetches what
- * their decisions will read, then they are decided in order. */
+/* replay.c: decides by a guard on a table of its own, in batches. First it matches all requests of a batch, which
+ * prefetches the slots of their keys. Then it decides them in order. */
 #include "replay/replay.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ struct weir__replay {
 	struct weir_table *table;
 	struct weir_guard *guard;
 	const struct weir_policy *policy;
-	/* For each attribute that is passed on: its name, and which value of a record it is. */
+	/* For each attribute that the guard gets: its name, and which value of a record it is. */
 	size_t n;
 	struct weir_attribute attributes[WEIR__LOG_VALUES_MAX];
 	uint8_t values[WEIR__LOG_VALUES_MAX];
@@ -71,7 +71,7 @@ static int make_table(struct weir__replay *replay, const struct weir_policy *pol
 {
 	const uint64_t keys = options->keys ? options->keys : KEYS;
 	const uint32_t limits_max = policy->n_plans > 64 ? policy->n_plans : 64;
-	/* Few keys fill a sliding log to its end, so the arena is for a tenth of them. */
+	/* Few keys use all of a sliding log, so the arena has room for a tenth of them. */
 	const size_t arena = arena_for(policy, keys / 10 + 1);
 	const struct weir_table_options table = { .size_bytes = weir_table_size(keys, limits_max) + arena,
 						  .limits_max = limits_max,
@@ -105,9 +105,8 @@ int weir__replay_new(struct weir_policy *policy, const struct weir__replay_optio
 		struct weir__text why = weir__text_of_message(ret_message, 0);
 
 		weir__text_add(
-			&why,
-			"a policy in Envoy's format decides descriptors, and a log has none; replay needs a policy "
-			"in Weir's own format");
+			&why, "a policy in Envoy's format decides descriptors, which a log does not have; use a policy "
+			      "in Weir's own format");
 		weir_policy_free(policy);
 		return WEIR_ERR_UNSUPPORTED;
 	}
@@ -144,7 +143,7 @@ void weir__replay_free(struct weir__replay *replay)
 
 /* --- deciding ---------------------------------------------------------------------------------------------------- */
 
-/* Matches a request and fetches the slots of its keys. */
+/* Matches a request and prefetches the slots of its keys. */
 static bool begin(struct weir__replay *replay, struct request *request, const struct weir__log_record *record)
 {
 	struct weir_attribute attributes[WEIR__LOG_VALUES_MAX] WEIR__UNINITIALIZED;
@@ -166,7 +165,8 @@ static bool begin(struct weir__replay *replay, struct request *request, const st
 	return error == WEIR_OK;
 }
 
-/* Fetches the other slots that keys may be in, of those that are not in their first line, which is here by now. */
+/* For keys that are not in their first cache line, which has arrived by now: prefetches the other slots that may have
+ * them. */
 static void fetch(const struct weir__replay *replay, const struct request *request)
 {
 	for (uint32_t i = 0; i < request->check.n_enforced; i++)

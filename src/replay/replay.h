@@ -19,7 +19,7 @@ enum { WEIR__REPLAY_BATCH = 32, WEIR__REPLAY_NO_CLAIM = UINT32_MAX };
 struct weir__replay_options {
 	weir_ns begins;                  /* the arrival of the first record. Times are valid for 9 years around it */
 	uint64_t keys;                   /* in use at once, for the size of the table; 0: 4 million */
-	const struct weir__slice *names; /* of the values of the records: what the log reader was asked for */
+	const struct weir__slice *names; /* of the values of the records: the `wanted` of the log reader */
 	size_t n_names;
 };
 
@@ -41,12 +41,12 @@ struct weir__replay_answer {
 
 struct weir__replay;
 
-/* Which attributes a policy uses: the names to ask a log reader for. ret_names has room for WEIR__LOG_VALUES_MAX. They
- * belong to the policy. Returns their number. */
+/* The names of the attributes that a policy uses, for the `wanted` of a log reader. ret_names has room for
+ * WEIR__LOG_VALUES_MAX. They belong to the policy. Returns their number. */
 size_t weir__replay_names(const struct weir_policy *policy, struct weir__slice *ret_names);
 
-/* Takes ownership of the policy, even when it fails. WEIR_ERR_UNSUPPORTED: the policy is in Envoy's format. Other errors
- * as weir_table_new and weir_guard_new. */
+/* Takes ownership of the policy, even when it fails. WEIR_ERR_UNSUPPORTED: the policy is in Envoy's format. Other
+ * errors as weir_table_new and weir_guard_new. */
 int weir__replay_new(struct weir_policy *policy, const struct weir__replay_options *options,
 		     struct weir__replay **ret_replay, struct weir_message *ret_message);
 
@@ -59,7 +59,7 @@ const struct weir_policy *weir__replay_policy(const struct weir__replay *replay)
 /* The guard, for the texts of keys and the names of limits. */
 struct weir_guard *weir__replay_guard(struct weir__replay *replay);
 
-/* `evicted` and `folded` say how often memory was short: then decisions may differ from a server's with enough. */
+/* If `evicted` or `folded` is not 0, decisions may differ from those of a server with a larger table. */
 void weir__replay_table_stats(const struct weir__replay *replay, weir_ns now, struct weir_table_stats *ret_stats);
 
 void weir__replay_free(struct weir__replay *replay); /* NULL is allowed */

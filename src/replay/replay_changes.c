@@ -80,7 +80,7 @@ void weir__replay_changes_end(struct weir__replay_changes *changes)
 	weir__top_sort(&changes->top_allowed);
 }
 
-/* Clients that `a` denies something, and `b` nothing. */
+/* Counts clients that `a` denies at least once and `b` never. */
 static uint64_t count_only(const struct weir__replay_stats *a, const struct weir__replay_stats *b)
 {
 	uint64_t n = 0;

@@ -1,4 +1,4 @@
-/* replay_changes.h: what differs between the decisions of two policies on the same requests.
+/* replay_changes.h: the differences between the decisions of two policies on the same requests.
  *
  * Memory: 16 bytes for each place of a table that is at most three quarters full, with one entry for each client with a
  * request that is decided differently. */
@@ -32,7 +32,7 @@ void weir__replay_changes_add(struct weir__replay_changes *changes, const struct
 /* Sorts the lists, after the last record. */
 void weir__replay_changes_end(struct weir__replay_changes *changes);
 
-/* Clients that only one of the two policies denies anything: by the tables of both. */
+/* Clients that only the new or only the old policy denies, from the tables of both. */
 struct weir__replay_client_changes {
 	uint64_t newly_denied, newly_allowed;
 };

@@ -1,5 +1,5 @@
-/* replay_plots.h: what the plots of a report need beyond its statistics: requests by hour, and the highest rate of each
- * client.
+/* replay_plots.h: numbers for the plots of a report, besides its statistics: requests by hour, and the highest rate of
+ * each client.
  *
  * Memory: 24 bytes for each place of a table that is at most half full, with one entry for each client, up to
  * WEIR__PLOTS_CLIENTS_MAX. Requests of further clients are not in the distribution, and `uncounted` says how many. */
@@ -10,7 +10,7 @@
 
 enum {
 	WEIR__PLOTS_CLIENTS_MAX = 1 << 20,
-	WEIR__PLOTS_DAYS = 14,  /* shown one by one; longer logs by the days of the week */
+	WEIR__PLOTS_DAYS = 14,  /* shown one by one; a longer log is shown by days of the week */
 	WEIR__PLOTS_PEAKS = 24, /* by powers of two: 1, 2, up to 4, up to 8, ... */
 	WEIR__PLOTS_WEEKDAYS = 7,
 	WEIR__PLOTS_HOURS = 24,

@@ -74,7 +74,7 @@ static void add_to_course(struct weir__replay_course *course, weir_ns at, bool i
 
 /* --- waits ------------------------------------------------------------------------------------------------------- */
 
-/* Keeps the longest waits, one for each client and limit: a client that tries again and again is one. */
+/* Keeps the longest waits, one for each client and limit, so that a client that retries is listed once. */
 static void note_wait(struct weir__replay_stats *stats, const struct weir__log_record *record, uint32_t plan,
 		      weir_ns wait, bool is_delay)
 {
@@ -245,7 +245,7 @@ void weir__replay_stats_add(struct weir__replay_stats *stats, const struct weir_
 		add_one(stats, records[i], &answers[i], clients[i]);
 }
 
-/* How many of the requests of each listed client there were in all. */
+/* The number of all requests of each listed client. */
 static void find_all(struct weir__replay_stats *stats)
 {
 	for (size_t i = 0; i < stats->top_clients.n; i++) {

@@ -17,22 +17,22 @@ enum {
 
 /* A limit or override of the policy. */
 struct weir__replay_limit {
-	uint64_t requests;     /* it applied to */
-	uint64_t denied;       /* it alone would have denied, enforced or in shadow */
+	uint64_t requests;     /* requests to which it applied */
+	uint64_t denied;       /* requests that it alone would have denied, enforced or in shadow */
 	uint64_t decided;      /* denied requests that it decided */
-	uint64_t units;        /* that it allowed */
+	uint64_t units;        /* units that it allowed */
 	uint64_t keys_denied;  /* different keys that it denied */
-	uint64_t delayed;      /* allowed requests that wait */
-	weir_ns longest_wait;  /* until a denied request would have been allowed; NEVER is not counted */
+	uint64_t delayed;      /* allowed requests with a delay */
+	weir_ns longest_wait;  /* until a denied request would have been allowed, unless that is never */
 	weir_ns longest_delay; /* of an allowed request, if the limit shapes */
-	weir_ns first, last;   /* denial */
-	uint64_t never;        /* denied requests that cost more than the limit has */
+	weir_ns first, last;   /* arrivals of denied requests */
+	uint64_t never;        /* denied requests that cost more than the limit's capacity */
 	bool is_shadow;        /* it was in shadow for at least one request */
 	/* How much of the limit was used after each decision, in tenths. */
 	uint64_t used[WEIR__REPLAY_TENTHS];
 };
 
-/* A wait. */
+/* The wait of a denied request, or the delay of an allowed one. */
 struct weir__replay_wait {
 	weir_ns wait, arrival;
 	uint64_t line;
@@ -86,11 +86,11 @@ void weir__replay_stats_end(struct weir__replay_stats *stats);
  * none. */
 uint64_t weir__replay_client_hash(struct weir__slice client);
 
-/* How much of a limit was used, in tenths, at the decision that per_mille of 1000 decisions do not exceed. */
+/* The quantile per_mille / 1000 of how much of a limit was used after a decision, in tenths. */
 unsigned weir__replay_used_at(const struct weir__replay_limit *limit, unsigned per_mille);
 
-/* The share of what a limit without keys could have allowed from the first to the last request, in hundredths of a
- * percent: its capacity, and its rate for that time. */
+/* For a limit without a key: what it allowed, as a share of what it could have allowed from the first to the last
+ * request (its capacity, plus its rate for that time). In hundredths of a percent. */
 uint64_t weir__replay_share_of_capacity(const struct weir__replay_stats *stats, uint32_t plan);
 
 /* Bytes of the tables of clients and keys. */

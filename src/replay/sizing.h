@@ -21,11 +21,11 @@ struct weir__sizing_wish {
 
 /* A constant inflow that meets an empty queue. */
 struct weir__sizing {
-	uint64_t places;    /* the most whose last one waits no longer than the wish */
+	uint64_t places;    /* as many as possible while the last one waits no longer than the wish */
 	weir_ns last_waits; /* (places - 1) / outflow, rounded up to ns */
 	weir_ns drains;     /* places / outflow, rounded up: from full to empty without inflow */
 
-	bool overflows;             /* more flows in than out. Else one place is enough for a constant inflow */
+	bool overflows;             /* more flows in than out. false: one place is enough for a constant inflow */
 	uint64_t passes;            /* overflows: how many requests are allowed before the first denial */
 	weir_ns denies_at;          /* overflows: when the first denied request arrives, rounded up */
 	uint64_t denied, denied_of; /* overflows: after that, the share of denied requests, in lowest terms */
@@ -33,8 +33,9 @@ struct weir__sizing {
 	/* With `lasts`: */
 	uint64_t arrive;        /* requests within that time, the first at its beginning */
 	uint64_t places_needed; /* to deny none of them */
-	weir_ns would_wait;     /* the longest wait among these places, rounded up */
-	/* places_needed is more than `places`. `enough` is then the least outflow, per outflow.period, that would do. */
+	weir_ns would_wait;     /* the longest wait with this number of places, rounded up */
+	/* places_needed is more than `places`. `enough` is then the least outflow, per outflow.period, that keeps the
+	 * wish. */
 	bool is_too_long;
 	uint64_t enough;
 };
@@ -42,7 +43,7 @@ struct weir__sizing {
 /* Returns NULL, or what is wrong with the wish. */
 const char *weir__sizing_calculate(const struct weir__sizing_wish *wish, struct weir__sizing *ret_sizing);
 
-/* What a limit did with n requests at a constant rate. */
+/* The decisions of a limit on n requests at a constant rate. */
 struct weir__sizing_run {
 	uint64_t allowed, denied;
 	uint64_t passed;   /* before the first denial */

@@ -1,8 +1,8 @@
-/* tally.h: two counts for each of many keys, exact, by the 64-bit hashes of the keys; and the few keys with the highest
- * counts, with their texts.
+/* tally.h: two exact counts for each of many keys, by the 64-bit hash of the key. And a list of the keys with the
+ * highest counts, with their texts.
  *
- * Memory: 16 bytes for each place, of which at most three quarters are in use. When WEIR__TALLY_MAX keys are counted,
- * further keys are not, and `uncounted` says how many events of theirs there were. */
+ * Memory: 16 bytes for each place, of which at most three quarters are in use. WEIR__TALLY_MAX keys are counted. For
+ * further keys, `uncounted` is the number of their events. */
 #ifndef WEIR_REPLAY_TALLY_H
 #define WEIR_REPLAY_TALLY_H
 
@@ -16,7 +16,7 @@ enum { WEIR__TALLY_MAX = 48 << 20 };
 
 struct weir__tally_entry {
 	uint64_t hash;
-	uint32_t all, denied; /* stay at their maximum */
+	uint32_t all, denied; /* they saturate */
 };
 
 struct weir__tally {
@@ -48,13 +48,13 @@ static inline void weir__tally_fetch(const struct weir__tally *tally, uint64_t h
 /* Counts an event of a key. Returns its entry, valid until the next call, or NULL: it is not counted. */
 const struct weir__tally_entry *weir__tally_add(struct weir__tally *tally, uint64_t hash, bool is_denied);
 
-/* The numbers of a key: of all its events, and of those that were denied. */
+/* How many events a key has, and how many of them were denied. */
 uint32_t weir__tally_all(const struct weir__tally *tally, uint64_t hash);
 uint32_t weir__tally_denied(const struct weir__tally *tally, uint64_t hash);
 
 size_t weir__tally_bytes(const struct weir__tally *tally);
 
-/* The keys with the highest numbers. Numbers of keys only grow. */
+/* The keys with the highest numbers. The number of a key only grows. */
 enum { WEIR__TOP_MAX = 100, WEIR__TOP_TEXT = 120 };
 
 struct weir__top {
@@ -69,12 +69,12 @@ struct weir__top {
 	} rows[WEIR__TOP_MAX];
 };
 
-/* Tells that a key now has this number. If it is one of the highest, returns its row; is_new: its text must be set. */
+/* Call it when the number of a key has grown. If it is one of the highest, returns its row; is_new: set its text. */
 struct weir__top_row *weir__top_offer(struct weir__top *top, uint64_t hash, uint64_t number, bool *ret_is_new);
 
 void weir__top_set_text(struct weir__top_row *row, struct weir__slice text);
 
-/* Sorts the rows, highest number first. Of equal ones, the one whose last event is older. */
+/* Sorts the rows, highest number first. Of equal numbers, the older last event first. */
 void weir__top_sort(struct weir__top *top);
 
 #endif

@@ -19,7 +19,7 @@ bool weir__tune_check_init(struct weir__tune_check *check, const struct weir__tu
 	check->bytes_most = bytes_most;
 	if (wish->passed.count == 0)
 		return true;
-	/* each entry costs 1 at least, so more entries than this are more than the wish allows */
+	/* each entry costs at least 1, so more entries than this exceed the wish */
 	check->ring_size = wish->passed.count < RING_MOST ? (size_t)wish->passed.count + 1 : RING_MOST;
 	check->ring = calloc(check->ring_size, sizeof(*check->ring));
 	return check->ring != NULL;
@@ -33,7 +33,7 @@ static void drop_oldest(struct weir__tune_check *check)
 	check->ring_n--;
 }
 
-/* Departures of one limit without a key come in order. */
+/* A limit without a key lets requests depart in order. */
 static void note_passed(struct weir__tune_check *check, struct weir__tune_part *part, weir_ns at, uint64_t cost)
 {
 	const struct weir__rate passed = check->wish->passed;

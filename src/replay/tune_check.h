@@ -1,7 +1,8 @@
-/* tune_check.h: what a replay says about one limit: counts for the part of the log that chose it, and for the rest.
+/* tune_check.h: the results of a replay for one limit, for the part of the log by which it was chosen, and for the
+ * rest.
  *
- * Memory is bounded: about 25 to 65 bytes a key, up to a budget. When that is reached, keys are counted in a sample only,
- * see key_index.h. Requests are always counted in full. */
+ * Memory is bounded: about 25 to 65 bytes a key, up to a budget. When it is reached, only a sample of the keys is
+ * counted, see key_index.h. All requests are counted in any case. */
 #ifndef WEIR_REPLAY_TUNE_CHECK_H
 #define WEIR_REPLAY_TUNE_CHECK_H
 
@@ -14,7 +15,8 @@ enum weir__tune_part_name { WEIR__TUNE_CHOSEN_BY, WEIR__TUNE_HELD_OUT, WEIR__TUN
 struct weir__tune_part {
 	struct weir__demand_tried tried;
 	uint64_t keys, keys_denied; /* outside of the bad interval; of the sample */
-	/* The most that passed in any period of the wish `passed`, if that is one; its count + 1: more than it. */
+	/* With the wish `passed`: the most that passed in any of its periods. The wish's count + 1 means more than its
+	 * count. */
 	uint64_t passed_most;
 };
 

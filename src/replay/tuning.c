@@ -24,7 +24,7 @@ struct run {
 	struct weir__tuning *tuning;
 	size_t *used;                     /* for each key, how many of its rows are before `until` */
 	uint64_t *numbers;                /* one for each key that has good rows */
-	uint64_t burst_least, burst_most; /* at any rate: what comes at once, and what comes at all */
+	uint64_t burst_least, burst_most; /* the bursts that may be needed, at any rate */
 	int error;                        /* of note_pair */
 	struct weir_message *message;
 };
@@ -79,7 +79,7 @@ static int add_point(struct run *run, const struct weir_limit *limit)
 	return error;
 }
 
-/* What flows at this rate within the horizon, rounded down. */
+/* How much flows at this rate within the horizon, rounded down. */
 static uint64_t flow(struct weir__rate rate, weir_ns time)
 {
 	return weir__saturate(weir__mul(rate.count, time) / rate.period);
@@ -135,8 +135,8 @@ uint64_t weir__tuning_select(uint64_t *numbers, size_t n, size_t k)
 	return numbers[0];
 }
 
-/* What `demand` returns, of the key that is the highest if `may` keys are left out. Keys without good rows do not
- * count. */
+/* The highest result of `demand` when the `may` keys with the highest results are left out. Keys without good rows do
+ * not count. */
 static uint64_t quantile(struct run *run,
 			 uint64_t (*demand)(struct run *, const struct weir__arrival *, size_t, const void *),
 			 const void *of, uint64_t may)
@@ -191,8 +191,9 @@ static void each_rate(struct run *run, bool (*with)(struct run *, struct weir__r
 	}
 }
 
-/* The least burst, or count of a log, from `low` to `high`, with which the limit denies no more requests than may. It is
- * assumed that more of it never denies more, which holds if all costs are equal. The curve has what is measured. */
+/* The least burst, or count of a sliding log, from `low` to `high`, with which the limit denies at most as many
+ * requests as may be denied. Assumes that a larger burst never denies more, which holds if all costs are equal. The
+ * curve shows measured numbers. */
 static int find_least(struct run *run, struct weir_limit limit, uint64_t low, uint64_t high, uint64_t *ret_least)
 {
 	uint64_t *const number = limit.algorithm == WEIR_SLIDING_LOG ? &limit.count : &limit.burst;
@@ -214,7 +215,7 @@ static int find_least(struct run *run, struct weir_limit limit, uint64_t low, ui
 	return WEIR_OK;
 }
 
-/* The least burst at this rate. `most` is one that is enough. */
+/* The least burst at this rate. A burst of `most` is enough. */
 static int find_burst(struct run *run, struct weir__rate rate, uint64_t most, uint64_t *ret_burst)
 {
 	const bool has_keys = run->wish->has_denied_keys;
@@ -227,9 +228,9 @@ static int find_burst(struct run *run, struct weir__rate rate, uint64_t most, ui
 			  weir__min(most, quantile(run, demand_burst, &rate, 0)), ret_burst);
 }
 
-/* The bursts at all rates come first, because they say which rates are worth a full measure: at lower rates a key may
- * take nearly all that it ever takes at once, at higher ones the burst falls no more. A burst as at a lower rate is only
- * worse. */
+/* The bursts at all rates are computed first, because they show which rates need a full measurement. At lower rates the
+ * burst lets a key take nearly everything at once. At higher rates the burst no longer decreases, and with the burst of
+ * a lower rate a point is only worse. */
 static bool note_pair(struct run *run, struct weir__rate rate)
 {
 	struct weir__tuning *const tuning = run->tuning;
@@ -290,7 +291,7 @@ static int find_count(struct run *run, weir_ns period, uint64_t *ret_count)
 			  weir__min(WEIR_LOG_COUNT_MAX, quantile(run, demand_count, &period, 0)), ret_count);
 }
 
-/* Sliding logs: the period is the horizon, or whatever catches most of the bad requests. */
+/* Sliding logs: the period is the horizon, or the one that denies most of the bad requests. */
 static int add_logs(struct run *run)
 {
 	static const weir_ns periods[] = { SECOND, 10 * SECOND, MINUTE, 10 * MINUTE, HOUR };
@@ -329,7 +330,7 @@ static bool is_better(const struct run *run, const struct weir__tuning_point *a,
 	return weir__mul(a->most, FIFTHS) < weir__mul(b->most, FIFTHS - fifths);
 }
 
-/* What burst_least and burst_most say. For a share of the requests, at the highest and lowest rate of the ladder. */
+/* Sets burst_least and burst_most. For a share of the requests, from the highest and lowest rate of the ladder. */
 static int find_bounds(struct run *run)
 {
 	const uint64_t may = run->tuning->keys_may;
@@ -387,8 +388,8 @@ static int add_queue(struct run *run, struct weir__rate rate, uint64_t places)
 	return WEIR_OK;
 }
 
-/* The longest queue at this rate that keeps the wish for waits. The last place of the shortest tried waits no longer
- * than the wish; the longest denies none. */
+/* The longest queue at this rate that keeps the wish for waits. In the shortest queue that is tried, even the last
+ * place keeps it. The longest one denies none. */
 static int add_longest_queue(struct run *run, struct weir__rate rate)
 {
 	const struct weir__interval none = { 0, 0 };
@@ -411,7 +412,7 @@ static int add_longest_queue(struct run *run, struct weir__rate rate)
 	return add_queue(run, rate, places);
 }
 
-/* Bursts from a twentieth of the count on: what a bucket passes in a period is at most its burst and what flows in. */
+/* Bursts from a twentieth of the count on. A bucket passes at most its burst plus what refills in the period. */
 static int add_splits(struct run *run)
 {
 	const struct weir__rate passed = run->wish->passed;
@@ -441,8 +442,8 @@ static uint64_t all_denied(const struct weir__tuning_point *point)
 	return point->tried.denied + point->tried.marked_denied;
 }
 
-/* Of the points on the curve that deny as few as the best, the best becomes the one that denies fewest when traffic
- * doubles, doubles again, and so on, until only one is left. Instead of the traffic doubling, the limit is halved. */
+/* Of the points on the curve that deny as few as the best, chooses the one that would deny fewest if traffic doubled,
+ * and doubled again, until one is left. For the calculation the limit is halved, instead of the traffic doubled. */
 static int prefer_growth(struct run *run)
 {
 	const struct weir__rate passed = run->wish->passed;
@@ -513,7 +514,7 @@ static int tune_passed(struct run *run)
 
 /* --- waits ------------------------------------------------------------------------------------------------------- */
 
-/* A queue at this rate that denies none. Removes the point again if it does not keep the wish. */
+/* Adds a queue at this rate that denies none. Removes the point again if it does not keep the wish. */
 static int try_rate(struct run *run, struct weir__rate rate, bool *ret_keeps)
 {
 	const struct weir__interval none = { 0, 0 };
@@ -534,7 +535,8 @@ static int find_rate(struct run *run, weir_ns period, uint64_t *ret_count)
 	const struct weir__interval none = { 0, 0 };
 	const struct weir__arrival *const rows = weir__arrivals_of(run->arrivals, 0, &n);
 
-	/* with what arrives in the fullest period, none waits longer than a period; all at one instant may */
+	/* at a rate of the fullest period's requests per period, no request waits longer than a period, unless all
+	 * arrive at one instant */
 	high = weir__demand_count(rows, run->used[0], period, &none);
 	for (bool keeps = false; !keeps; high *= 2) {
 		const int error = high > UINT64_C(1) << 50 ? fail(run, "no rate keeps the wish for waits") :
@@ -569,7 +571,7 @@ static int tune_wait(struct run *run)
 	uint64_t count, before = 0;
 	int error = find_rate(run, period, &count);
 
-	if (error == WEIR_OK && count < 10) { /* too coarse */
+	if (error == WEIR_OK && count < 10) { /* whole numbers are too coarse */
 		period = MINUTE;
 		error = find_rate(run, period, &count);
 	}

@@ -1,17 +1,17 @@
-/* tuning.h: which limit keeps a wish, by what a log demands. Pure arithmetic on arrivals in memory.
+/* tuning.h: finds the limit that keeps a wish, from the requests of a log. Pure arithmetic on arrivals in memory.
  *
  * Wishes of three kinds:
- *   denied   at most a share of the keys is ever denied, or a share of the requests, or both. For each rate on a ladder,
- *            the smallest burst that denies none is known for each key; for a share of the keys, the burst of the limit
- *            is the quantile of these. For a share of the requests it is found by halving. Of all such pairs of rate and
- *            burst the best lets a key take least within `horizon`, or denies most of what is marked as bad.
- *   passed   at most so much in any period. The best denies fewest requests. Of buckets that deny equally few, it is the one
- *            that would if traffic doubled, and doubled again.
- *   wait     a share of the requests waits no longer than this in a queue. Alone: the least rate that does it, with a
- *            queue that denies none. With `passed`: the longest queue at that rate.
+ *   denied   at most a share of the keys is ever denied, or a share of the requests, or both. For each rate on a
+ *            ladder, demand.h gives the smallest burst that denies a key nothing. For a share of the keys, the burst of
+ *            the limit is the quantile of these bursts. For a share of the requests it is found by halving. The best
+ *            pair of rate and burst lets a key take least within `horizon`, or denies most of the bad requests.
+ *   passed   at most this much passes in any period. The best limit denies fewest requests. Of buckets that deny
+ *            equally few, the best is the one that would deny fewest if traffic doubled, and doubled again.
+ *   wait     a share of the requests waits no longer than this in a queue. Alone: the lowest rate that achieves it,
+ *            with a queue that denies none. With `passed`: the longest queue at that rate.
  *
- * Numbers in a tuning are of the requests before `until`, each limit alone. They are exact, but only a replay of the
- * whole policy shows what a server does. */
+ * The numbers in a tuning count the requests before `until`, and each limit alone. They are exact, but only a replay of
+ * the whole policy shows what a server would do. */
 #ifndef WEIR_REPLAY_TUNING_H
 #define WEIR_REPLAY_TUNING_H
 
@@ -33,16 +33,16 @@ struct weir__tuning_wish {
 
 struct weir__tuning_point {
 	struct weir_limit limit;
-	uint64_t most;        /* that one key can take within the horizon */
+	uint64_t most;        /* units that one key can take within the horizon */
 	uint64_t keys_denied; /* at least once, outside of the bad interval */
-	bool keeps;           /* the wish */
+	bool keeps;           /* it keeps the wish */
 	struct weir__demand_tried tried;
 };
 
 struct weir__tuning {
-	uint64_t requests, bad_requests; /* that were used */
+	uint64_t requests, bad_requests; /* by which the limit was chosen */
 	uint64_t keys;                   /* with a request outside of the bad interval */
-	uint64_t keys_may, requests_may; /* how many of them may be denied */
+	uint64_t keys_may, requests_may; /* how many keys and requests may be denied */
 	struct weir__tuning_point points[WEIR__TUNING_POINTS_MAX];
 	size_t n, n_curve; /* the first points are the trade-off curve, by rising rate */
 	size_t best;

@@ -366,7 +366,7 @@ class Replay(unittest.TestCase):
         found = self.document("a.log")
         self.assertEqual((found["inputs"][0]["format"], found["inputs"][0]["has_durations"]), ("combined_timed", True))
         self.assertEqual(found["replay"]["over_time"]["begins"], "2026-11-18T09:59:59.000000000Z")
-        note = "Lines go on behind the last field of their format"
+        note = "Lines have more fields than their format"
         self.assertNotIn(note, self.replay("a.log")[1])
         self.write("a.log", timed[0] + line())
         self.assertEqual(self.document("a.log")["inputs"][0]["format"], "combined")
@@ -444,7 +444,7 @@ class Replay(unittest.TestCase):
         os.symlink("a.log", self.path("link"))
         for words in (("--csv", "a.log"), ("--csv", "./a.log"), ("--html", "link"), ("--csv", "policy.yaml"),
                       ("--compare", "old.yaml", "--html", "old.yaml")):
-            self.assertIn("it is also read", self.refused("--policy", "policy.yaml", *words, "a.log", code=2), words)
+            self.assertIn("also reads this file", self.refused("--policy", "policy.yaml", *words, "a.log", code=2), words)
         for name in ("out", "a.csv"):
             self.assertIn("also the file of --csv",
                           self.refused("--policy", "policy.yaml", "--csv", name, "--html", name, "a.log", code=2))

@@ -77,8 +77,7 @@ static void what_is_wrong_is_named(void)
 		{ "longest_wait > 10",
 		  "\"longest_wait\" is a duration; use ns, us, ms, s, min, hour or day, as in 10s or 5min", 17 },
 		{ "longest_wait > 900000000000day", "the duration is longer than 500 years", 27 },
-		{ "requests > 5%",
-		  "a percentage needs a part of something, and there is none for \"requests\"; use a number", 12 },
+		{ "requests > 5%", "percentages are not possible for \"requests\"; use a number", 12 },
 		{ "denied[x > 5", "expected ] behind the name of the limit", 6 },
 		{ "clients[x] > 5", "single limits do not have the metric \"clients\"; leave out the brackets", 7 },
 	};

@@ -169,7 +169,7 @@ static void bad_json_lines_are_refused(void)
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		CHECK_TEXT(parse("json", wrong[i]), "it is not a JSON object");
 	CHECK_TEXT(parse("json", "{}"), "it has no time");
-	CHECK_TEXT(parse("json", "{\"time\":1} x"), "something follows its JSON object");
+	CHECK_TEXT(parse("json", "{\"time\":1} x"), "text follows the JSON object");
 	memset(deep, '[', sizeof(deep));
 	memcpy(deep, "{\"a\":", 5);
 	deep[sizeof(deep) - 1] = '\0';
