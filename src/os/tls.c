@@ -1,4 +1,4 @@
-/* tls.c: OpenSSL, and its connection to a socket. */
+/* tls.c: TLS connections with OpenSSL, and how it reads and writes sockets. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
@@ -13,16 +13,16 @@
 #include "os/text_file.h"
 #include "os/tls_internal.h"
 
-/* Of a call of weir__tls_read_all: a record may have one byte, which costs as much time as thousands of a large one. And
- * how many calls in a row may read messages without data, as updates of the peer's key are. */
+/* Records in one call of weir__tls_read_all: a record with one byte takes as long as one with thousands. And how many
+ * calls in a row may read messages without data, such as key updates. */
 enum { READS_AT_ONCE = 64, WITHOUT_DATA_MAX = 32 };
 
 struct weir__tls_context {
 	SSL_CTX *ssl;
 };
 
-/* Passes bytes to the socket: OpenSSL's own BIO would raise SIGPIPE. Connections may outlive every context, so it is
- * made once and stays. */
+/* Passes bytes to the socket. OpenSSL's own BIO would raise SIGPIPE. Connections may outlive every context, so this is
+ * made once and never freed. */
 static BIO_METHOD *way;
 static pthread_once_t way_once = PTHREAD_ONCE_INIT;
 
@@ -106,7 +106,7 @@ static bool is_given(const char *file)
 	return file && *file;
 }
 
-/* OpenSSL opens files by itself, and would wait for the writer of a FIFO. Returns 0 or EINVAL. */
+/* Checks a file that OpenSSL will open: on a FIFO without a writer, OpenSSL would block. Returns 0 or EINVAL. */
 static int check_file(const char *what, const char *file, char ret_why[WEIR__TLS_WHY_SIZE])
 {
 	const int error = weir__text_file_check(file);
@@ -165,7 +165,7 @@ int weir__tls_context_new(const struct weir__tls_files *files, bool verifies, st
 		goto fail;
 	if (SSL_CTX_set_min_proto_version(context->ssl, TLS1_2_VERSION) != 1)
 		goto fail;
-	/* The data to write grows while it waits, and may move. */
+	/* While a write waits, the data to write may grow and move. */
 	(void)SSL_CTX_set_mode(context->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	SSL_CTX_set_verify(context->ssl, verifies ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
 	error = load_authorities(context->ssl, files->ca, ret_why);
@@ -265,8 +265,8 @@ void weir__tls_free(struct weir__tls *tls)
 	free(tls);
 }
 
-/* With TLS 1.3 a client learns only after the handshake whether the server accepts its certificate, and may lose that
- * message with the connection. */
+/* With TLS 1.3 a client learns only after the handshake whether the server accepts its certificate. If the connection
+ * breaks, it may not get that message. */
 void weir__tls_explain(struct weir__tls *tls, int error)
 {
 	const long verified = SSL_get_verify_result(tls->ssl);
@@ -294,9 +294,10 @@ void weir__tls_explain(struct weir__tls *tls, int error)
 	ERR_clear_error();
 }
 
-/* Returns the errno for a result of OpenSSL that is not a success. SSL_get_error looks at the thread's queue of errors
- * first. Clearing the queue before each call takes 200 to 400 instructions, so it is cleared here: a fatal error puts the
- * connection back into the state of a handshake. If it is not in this state, the errors are of another connection. */
+/* Returns the errno for a failed call of OpenSSL. SSL_get_error first reads the thread's error queue. To clear the
+ * queue before each call takes 200 to 400 instructions, so it is cleared here. A fatal error puts its connection back
+ * into the handshake state. So if the connection is in another state, the errors in the queue are of another
+ * connection. */
 static int judge(struct weir__tls *tls, int result)
 {
 	int error;
@@ -360,8 +361,9 @@ ssize_t weir__tls_read_all(struct weir__tls *tls, void *bytes, size_t size)
 		done += (size_t)n;
 		tls->is_drained = tls->read_was_short && SSL_has_pending(tls->ssl) == 0;
 	}
-	/* The end and errors that follow these bytes are returned by the next call. A read that must write first, for an
-	 * update of the keys, continues when there is room to write, and one that has read an update in the next turn. */
+	/* The next call returns the end, or an error, after these bytes. A read that must first write, for a key
+	 * update, continues when there is room to write. A read that has read a key update continues in the next
+	 * turn. */
 	if (done == 0 || n == -EAGAIN)
 		tls->is_drained = n != -EAGAIN || (!tls->wants_to_write && tls->is_dry);
 	if (done > 0)

@@ -1,8 +1,8 @@
-/* tls.h: TLS by OpenSSL, on a socket that does not block. TLS 1.2 or later. This is a client's side and what both sides
- * share; tls_server.h has the rest of a server's side.
+/* tls.h: TLS 1.2 or later with OpenSSL, on a non-blocking socket. This file has the client's side and what both sides
+ * share; tls_server.h has the rest of the server's side.
  *
  * The caller waits for the socket. A call that cannot proceed returns EAGAIN. weir__tls_wants_to_write then says
- * whether it needs room to write, or something to read. A connection that is over raises no signal. */
+ * whether it waits for room to write, or for bytes to read. A write to a closed connection raises no SIGPIPE. */
 #ifndef WEIR_OS_TLS_H
 #define WEIR_OS_TLS_H
 
@@ -19,7 +19,7 @@ struct weir__tls_files {
 	const char *key;         /* the certificate's key; empty: it is in the same file */
 };
 
-/* Settings that connections share. May be used by several threads. */
+/* Settings that connections share. Several threads may use it. */
 struct weir__tls_context;
 
 /* Without `verifies` any certificate is accepted, so the identity of the server is unknown. EINVAL: ret_why says what
@@ -47,15 +47,15 @@ int weir__tls_shake(struct weir__tls *tls);
 ssize_t weir__tls_read(struct weir__tls *tls, void *bytes, size_t size);
 ssize_t weir__tls_write(struct weir__tls *tls, const void *bytes, size_t size);
 
-/* Reads until `size` bytes are there, or the socket has no more, or it was enough for a turn. weir__tls_is_drained then
- * says whether all that has left the socket was returned. If not, call it again: no event of the socket may announce the
- * rest. */
+/* Reads until it has `size` bytes, or the socket has no more, or the bound for one turn is reached.
+ * weir__tls_is_drained then says whether OpenSSL has no more bytes that it has already read from the socket. If it has,
+ * call this again: epoll may not report them. */
 ssize_t weir__tls_read_all(struct weir__tls *tls, void *bytes, size_t size);
 bool weir__tls_is_drained(const struct weir__tls *tls);
 
 bool weir__tls_wants_to_write(const struct weir__tls *tls);
 
-/* Returns whether there is something to read that has already left the socket. */
+/* Whether OpenSSL has bytes that it has already read from the socket. */
 bool weir__tls_has_unread(const struct weir__tls *tls);
 
 const char *weir__tls_why(const struct weir__tls *tls);

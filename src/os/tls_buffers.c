@@ -1,4 +1,4 @@
-/* tls_buffers.c: a list of two: a thread reads one record, and writes one. */
+/* tls_buffers.c: keeps two buffers per thread, one to read a record and one to write. */
 #include "os/tls_buffers.h"
 
 #include <malloc.h>
@@ -8,7 +8,7 @@
 
 #include "core/wide.h"
 
-/* OpenSSL's buffers have room for a record of 16 KiB, its head and tag. SLACK: what malloc may add. */
+/* OpenSSL's buffers have room for a record of 16 KiB, its head and tag. SLACK: bytes that malloc may add. */
 enum { LEAST = 16 * 1024, SIZE = 18 * 1024, SLACK = 64, KEPT = 2 };
 
 static _Thread_local struct {

@@ -1,13 +1,14 @@
-/* tls_buffers.h: memory for OpenSSL, which keeps a few buffers per thread.
+/* tls_buffers.h: an allocator for OpenSSL that keeps the last buffers of each thread.
  *
- * A connection without buffers saves 34 KiB (SSL_MODE_RELEASE_BUFFERS), so OpenSSL allocates one for each record that it reads
- * or writes, and frees it. Here a worker keeps the last ones, and the next record takes them without malloc. */
+ * With SSL_MODE_RELEASE_BUFFERS, an idle connection has no buffers, which saves 34 KiB. But OpenSSL then allocates and
+ * frees a buffer for each record that it reads or writes. Here a worker keeps the last buffers, so the next record
+ * needs no malloc. */
 #ifndef WEIR_OS_TLS_BUFFERS_H
 #define WEIR_OS_TLS_BUFFERS_H
 
 #include <stddef.h>
 
-/* Makes OpenSSL allocate by these functions. Call it before anything uses OpenSSL; otherwise it does nothing. */
+/* Makes OpenSSL allocate with these functions. Call it before anything uses OpenSSL: after that it does nothing. */
 void weir__tls_buffers_install(void);
 
 /* Between these two, the calling thread keeps buffers. */

@@ -11,13 +11,13 @@ struct weir__tls {
 	int socket;
 	bool is_server, wants_to_write, is_over, has_read, has_heard;
 	bool read_was_short;     /* the last read from the socket got less than there was room for */
-	bool is_dry;             /* the socket has no more */
+	bool is_dry;             /* the socket has no more bytes */
 	bool is_drained;         /* see weir__tls_read_all */
-	unsigned n_without_data; /* calls of weir__tls_read_all in a row that have read messages, but no data */
+	unsigned n_without_data; /* calls of weir__tls_read_all in a row that read messages without data */
 	char *name;              /* of the server; NULL on the server's side */
 	char *why;               /* NULL: no failure yet, or no memory for the text */
 	const char *alpn;        /* on the server's side: see weir__tls_accept */
-	unsigned long error;     /* OpenSSL's, after a failure; 0: the connection ended */
+	unsigned long error;     /* OpenSSL's error after a failure; 0: the connection ended */
 };
 
 /* tls.c: a connection in its first state, without an SSL. NULL: no memory. */

@@ -1,4 +1,4 @@
-/* tls_server.c: certificates, ALPN, session tickets, and what a client's certificate says. */
+/* tls_server.c: certificates, ALPN, session tickets, and the names in a client's certificate. */
 #include "os/tls_server.h"
 
 #include <errno.h>
@@ -46,8 +46,8 @@ static bool set_mac(EVP_MAC_CTX *mac, const struct weir__ticket_key *key)
 	return is_set;
 }
 
-/* As OpenSSL wants it: 1: encrypt or decrypt with this key; 2: decrypt, and send a new ticket; 0: a full handshake;
- * -1: an error. */
+/* The return value is OpenSSL's: 1 encrypt or decrypt with this key, 2 decrypt and send a new ticket, 0 full handshake,
+ * -1 error. */
 static int choose_ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac,
 			     int is_new)
 {
@@ -135,7 +135,7 @@ static BIO *open_pem(const struct weir__tls_pem *pem)
 	return pem->n <= INT_MAX ? BIO_new_mem_buf(pem->at, (int)pem->n) : NULL;
 }
 
-/* Takes the next certificate of the file. NULL: the end, or a damaged certificate, as *ret_is_damaged says. */
+/* Reads the next certificate of the file. NULL: the end, or a damaged certificate, see *ret_is_damaged. */
 static X509 *next_certificate(BIO *bio, bool *ret_is_damaged)
 {
 	X509 *const certificate = PEM_read_bio_X509(bio, NULL, weir__tls_no_password, NULL);
@@ -222,8 +222,8 @@ static int load_authorities(struct weir__tls_server *server, const struct weir__
 	return is_damaged || !is_taken ? refuse("the clients' CA", ret_why) : 0;
 }
 
-/* A session may be resumed only where its client's certificate would be trusted again: the context is a digest of what
- * decides that. */
+/* A session may be resumed only if the client's certificate would be trusted again. So the session context is a digest
+ * of the settings that decide that. */
 static bool set_session_context(struct weir__tls_server *server, const struct weir__tls_identity *identity)
 {
 	unsigned char digest[SHA256_DIGEST_LENGTH];
@@ -238,15 +238,15 @@ static bool set_up(struct weir__tls_server *server, struct weir__ticket_keys *ti
 	SSL_CTX *const ssl = server->ssl;
 
 	(void)SSL_CTX_set_app_data(ssl, tickets);
-	/* The data to write grows while it waits, and may move. An idle connection has no buffers. */
+	/* While a write waits, the data to write may grow and move. An idle connection has no buffers. */
 	(void)SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 					    SSL_MODE_RELEASE_BUFFERS);
-	/* Else one call would read updates of the client's key as long as more of them come. */
+	/* Without this, one call would read a client's key updates as long as more of them arrive. */
 	(void)SSL_CTX_clear_mode(ssl, SSL_MODE_AUTO_RETRY);
 	(void)SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
 					       SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA |
 					       SSL_OP_IGNORE_UNEXPECTED_EOF);
-	SSL_CTX_set_read_ahead(ssl, 1); /* one call of the kernel for a record, not two */
+	SSL_CTX_set_read_ahead(ssl, 1);                                /* one system call for a record, not two */
 	(void)SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* tickets need no memory here */
 	(void)SSL_CTX_set_timeout(ssl, WEIR__TICKET_PERIOD_S);
 	(void)SSL_CTX_set_num_tickets(ssl, 1);
@@ -373,7 +373,8 @@ enum weir__tls_failure weir__tls_failure(const struct weir__tls *tls)
 	}
 }
 
-/* OpenSSL verifies a certificate in a full handshake only. A resumed session must not outlive it. */
+/* OpenSSL verifies certificates only in a full handshake. A session must not be resumed after the client's certificate
+ * has expired. */
 static bool has_expired(const struct weir__tls *tls)
 {
 	const X509 *const certificate = SSL_session_reused(tls->ssl) ? SSL_get0_peer_certificate(tls->ssl) : NULL;

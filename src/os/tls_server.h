@@ -1,7 +1,8 @@
-/* tls_server.h: a server's side of TLS. Reading, writing and the handshake are in tls.h.
+/* tls_server.h: the server's side of TLS. Reading, writing and the handshake are in tls.h.
  *
- * A certificate, its key and the CAs of clients are one struct weir__tls_server. It is immutable and counted, so that a
- * server can replace it while connections still use the old one. The reasons are in docs/internals/tls.md. */
+ * A struct weir__tls_server has a certificate, its key and the CAs of clients. It is immutable and reference-counted,
+ * so that the server can replace it while connections still use the old one. The reasons are in
+ * docs/internals/tls.md. */
 #ifndef WEIR_OS_TLS_SERVER_H
 #define WEIR_OS_TLS_SERVER_H
 
@@ -19,16 +20,16 @@ struct weir__tls_pem {
 struct weir__tls_identity {
 	struct weir__tls_pem certificate; /* with its intermediate certificates */
 	struct weir__tls_pem key;         /* NULL: it is in the same file */
-	struct weir__tls_pem client_ca;   /* CAs that sign clients' certificates; NULL: none is requested */
-	bool is_client_optional;          /* clients may have no certificate, but not a wrong one */
+	struct weir__tls_pem client_ca;   /* CAs that sign clients' certificates; NULL: request no certificates */
+	bool is_client_optional;          /* a client needs no certificate, but a wrong one is refused */
 };
 
-/* Why a server refused a client, or lost it during the handshake. */
+/* Why a handshake failed. "It" is the client. */
 enum weir__tls_failure {
 	WEIR__TLS_CLOSED,         /* the client ended the connection, perhaps in the middle of a message */
 	WEIR__TLS_PLAIN,          /* it does not speak TLS */
 	WEIR__TLS_VERSION,        /* it offers no version that the server allows */
-	WEIR__TLS_NO_CERTIFICATE, /* it has none, and must */
+	WEIR__TLS_NO_CERTIFICATE, /* it has no certificate, and the server requires one */
 	WEIR__TLS_UNTRUSTED,      /* its certificate is not from a trusted CA, or not for clients */
 	WEIR__TLS_EXPIRED,        /* its certificate, or a CA's, has expired or is not valid yet */
 	WEIR__TLS_REJECTED,       /* it does not trust the server's certificate */
@@ -44,13 +45,14 @@ int weir__tls_server_new(const struct weir__tls_identity *identity, struct weir_
 struct weir__tls_server *weir__tls_server_share(struct weir__tls_server *server); /* returns it */
 void weir__tls_server_release(struct weir__tls_server *server);                   /* NULL is allowed */
 
-/* When the first certificate of the chain, or of the clients' CAs, expires. Unix time; INT64_MAX: there is none. */
+/* When the first certificate of the chain, or of the clients' CAs, expires. Unix time; INT64_MAX: there are no
+ * certificates. */
 int64_t weir__tls_server_expires_s(const struct weir__tls_server *server);
 int64_t weir__tls_server_client_ca_expires_s(const struct weir__tls_server *server);
 
 /* Begins TLS on an accepted socket, which the caller still owns. `alpn` lists the protocols that the server speaks
- * there, best first, separated by spaces; it must stay. A client that names only others is refused, so that a message
- * for one protocol is never read as another. NULL: no memory. */
+ * there, best first, separated by spaces. It must outlive the connection. A client that offers only other protocols is
+ * refused, so that a message for one protocol is never read as another. NULL: no memory. */
 struct weir__tls *weir__tls_accept(struct weir__tls_server *server, int socket, const char *alpn);
 
 /* After the handshake: whether client and server agreed on this protocol. Without ALPN they agree on none. */

@@ -10,8 +10,7 @@
 #include "wire/digits.h"
 
 enum {
-	WINDOW = WEIR__HTTP_BODY_MAX +
-		 1, /* of a stream: one byte more than a body may have shows that it is too long */
+	WINDOW = WEIR__HTTP_BODY_MAX + 1, /* of a stream: the extra byte shows that a body is too long */
 	CONNECTION_WINDOW = 1024 * 1024,
 	DECODED_MAX = 2 * WEIR__HTTP_HEAD_MAX, /* bytes of the fields of a block */
 	FIELD_HEAD = 4,                        /* lengths of name and value, before them */
@@ -21,7 +20,7 @@ struct weir__h2 {
 	nghttp2_session *nghttp2;
 	nghttp2_mem memory;
 	size_t bytes;       /* allocated */
-	size_t asked_bytes; /* of requests without a response */
+	size_t asked_bytes; /* of requests that have no response yet */
 	struct weir__h2_options options;
 	struct weir__h2_floods floods;
 	struct weir__h2_stream streams; /* head of the ring */
@@ -76,7 +75,7 @@ static void *move_bytes(void *block, size_t size, void *session_)
 	return moved;
 }
 
-/* Frees the request. Its bytes are not read any more once a response begins. */
+/* Frees the request. Call it when the response begins: the bytes are not read after that. */
 static void drop_request(struct weir__h2_stream *stream)
 {
 	if (stream->bytes == NULL)
@@ -178,7 +177,7 @@ static void fail(struct weir__h2_stream *stream, enum weir__http_error fault)
 	stream->fault = (uint16_t)weir__http_error_status(fault);
 }
 
-/* Resets a stream whose request would take the session above its bound. */
+/* Resets a stream whose request would exceed the session's bound. */
 static void refuse(struct weir__h2_stream *stream)
 {
 	stream->is_refused = true;
@@ -222,7 +221,7 @@ static const struct method {
 	{ "HEAD", HTTP_HEAD }, { "PATCH", HTTP_PATCH }, { "OPTIONS", HTTP_OPTIONS },
 };
 
-/* CONNECT stands for all methods that no route has. */
+/* Unknown methods become CONNECT, which no route has. */
 static uint8_t method_of(const uint8_t *name, size_t n)
 {
 	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
@@ -236,7 +235,7 @@ static bool is_name(const uint8_t *name, size_t n, const char *word)
 	return strlen(word) == n && memcmp(name, word, n) == 0;
 }
 
-/* A field is kept as two lengths of two bytes, the name and the value. Returns false if it is not kept. */
+/* Keeps a field: two lengths of two bytes, then the name and the value. Returns false if it is not kept. */
 static bool add_field(struct weir__h2_stream *stream, const void *name, size_t n, const void *value, size_t length)
 {
 	const uint16_t lengths[2] = { (uint16_t)n, (uint16_t)length };
@@ -283,7 +282,7 @@ static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const
 	struct weir__h2_stream *const stream = stream_of(nghttp2, frame->hd.stream_id);
 
 	(void)flags;
-	/* A few bytes may refer to a long field many times, and nghttp2 checks it each time. */
+	/* A few bytes can refer to a long field many times, and nghttp2 checks the field each time. */
 	session->decoded += n + length;
 	if (session->decoded > DECODED_MAX) {
 		(void)weir__h2_floods_fail_block(&session->floods);
@@ -349,8 +348,8 @@ static int on_frame_recv(nghttp2_session *nghttp2, const nghttp2_frame *frame, v
 	return 0;
 }
 
-/* nghttp2 resets the stream after a frame that is an error. Its request must not be run: a client could make the server
- * work for nothing. */
+/* nghttp2 resets the stream after an invalid frame. The request must not be run, or a client could make the server work
+ * without waiting for responses. */
 static int on_invalid_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, int error, void *session)
 {
 	struct weir__h2_stream *const stream = stream_of(nghttp2, frame->hd.stream_id);
@@ -508,7 +507,7 @@ static ssize_t read_body(nghttp2_session *nghttp2, int32_t number, uint8_t *to, 
 	return (ssize_t)n;
 }
 
-/* A response may end before its request is complete. Then the client need not send the rest. */
+/* If a response ends before its request is complete, tells the client not to send the rest. */
 static int on_frame_send(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *session_)
 {
 	struct weir__h2 *const session = session_;
@@ -572,7 +571,8 @@ bool weir__h2_append(struct weir__h2_stream *stream, const void *bytes, size_t n
 		stream->out = out;
 		stream->out_size = needed;
 	}
-	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): without `out`, out_size is 0, and `needed` is more */
+	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): without `out`, out_size is 0, and `needed` is
+	 * more */
 	memcpy(stream->out + stream->out_length, bytes, n);
 	stream->out_length += n;
 	session->unsent += n;

@@ -16,7 +16,7 @@ static const struct {
 
 enum { DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION };
 enum { IS_ACK = 1, IS_PADDED = 8 };
-enum { SMALL = 64 };     /* bytes: a frame with fewer costs more by its head than by what it carries */
+enum { SMALL = 64 };     /* bytes: the head of a shorter frame costs more than its content */
 enum { LONG_OLD = 256 }; /* bytes of HEADERS that begin no stream */
 
 const char *weir__h2_flood_word(enum weir__h2_flood flood)
@@ -85,7 +85,7 @@ bool weir__h2_floods_fail_block(struct weir__h2_floods *floods)
 	return fail(floods, WEIR__H2_FLOOD_BLOCK);
 }
 
-/* A header block ends before any other frame: nghttp2 checks that. */
+/* No other frame comes within a header block: nghttp2 checks that. */
 static bool add_to_block(struct weir__h2_floods *floods, uint32_t length)
 {
 	floods->block += length;
@@ -93,8 +93,8 @@ static bool add_to_block(struct weir__h2_floods *floods, uint32_t length)
 	       fail(floods, WEIR__H2_FLOOD_BLOCK);
 }
 
-/* Whether HEADERS begin a stream. Otherwise they are trailers, or nghttp2 decodes them and ignores them, because the stream
- * has ended. */
+/* Whether HEADERS begin a stream. Otherwise they are trailers, or their stream has ended, and nghttp2 decodes and
+ * ignores them. */
 static bool is_new(struct weir__h2_floods *floods)
 {
 	const unsigned char *const at = floods->head + 5;

@@ -26,7 +26,7 @@ static const char *read_entry(const struct weir__protobuf_field *of, struct weir
 	return message.is_bad ? malformed : NULL;
 }
 
-/* A limit in the request, which replaces the one of the policy. */
+/* An inline limit, which replaces the limit of the policy. */
 static const char *read_limit(const struct weir__protobuf_field *of, struct weir_descriptor *descriptor)
 {
 	struct weir__protobuf message = weir__protobuf_of(of->bytes, of->length);
@@ -158,7 +158,7 @@ void weir__rls_write_header(struct weir__protobuf_out *out, const char *name, co
 	weir__protobuf_end(out, begin);
 }
 
-/* A string must be UTF-8, or readers reject the whole response. What a client sent may be any bytes. */
+/* A string must be UTF-8, or readers reject the whole response. But a client may have sent any bytes. */
 static void put_string(struct weir__protobuf_out *out, const char *bytes, size_t n)
 {
 	for (size_t at = 0; at < n;) {
@@ -180,9 +180,9 @@ static void add_string(struct weir__protobuf_out *out, uint32_t number, const ch
 	weir__protobuf_end(out, begin);
 }
 
-/* A google.protobuf.Struct is a map from names to Values. In a Value, 1 is null, 2 a number as a double, 3 a string,
- * 4 a bool, 5 a Struct and 6 a list of Values. Which of them it is must be written even if it is 0.
- * weir__protobuf_end closes both of what these return, the inner one first. */
+/* A google.protobuf.Struct is a map from names to Values. In a Value, field 1 is null, 2 a number as a double, 3 a
+ * string, 4 a bool, 5 a Struct and 6 a list of Values. The field must be written even if its value is 0. End both
+ * messages that these return by weir__protobuf_end, the inner one first. */
 enum { OF_NULL = 1, OF_NUMBER, OF_STRING, OF_BOOL, OF_STRUCT, OF_LIST };
 
 struct member {
@@ -213,7 +213,7 @@ static void add_text_member(struct weir__protobuf_out *out, const char *name, co
 	end_member(out, member);
 }
 
-/* A double is the format of Struct: no decision depends on it. */
+/* Struct has only doubles. No decision depends on one. */
 static void add_double(struct weir__protobuf_out *out, double value)
 {
 	weir__protobuf_put_varint(out, OF_NUMBER << 3 | WEIR__PROTOBUF_EIGHT);
@@ -258,10 +258,11 @@ static const struct weir_metadata *find(const struct weir_metadata *map, const s
 	return at;
 }
 
-/* The recursions are as deep as the document of the policy, which is bounded, and so are its values. */
+/* The recursion is as deep as the policy's YAML, which is bounded, as is the number of its values. */
 static void add_value(struct weir__protobuf_out *out, const struct weir_metadata *const *values, size_t n);
 
-/* The members of maps that are joined. A member is written where it comes first, with all maps of its name that follow. */
+/* Writes the members of joined maps. A member is written where it first occurs, joined with later maps of the same
+ * name. */
 static void add_members(struct weir__protobuf_out *out, const struct weir_metadata *const *maps, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -299,7 +300,7 @@ static void add_items(struct weir__protobuf_out *out, const struct weir_metadata
 	}
 }
 
-/* Several values are maps. */
+/* Joins several values that are maps. */
 static void add_value(struct weir__protobuf_out *out, const struct weir_metadata *const *values, size_t n)
 {
 	const struct weir_metadata *const value = values[0];

@@ -8,12 +8,12 @@
 
 enum { WEIR__RLS_ENTRIES_MAX = 512 /* of all descriptors of a request together */ };
 
-/* A RateLimitRequest, which points into its message. */
+/* A RateLimitRequest. It points into its message. */
 struct weir__rls_request {
 	const char *domain;
 	size_t domain_length;
 	uint64_t hits;      /* at least 1 */
-	uint32_t sent_hits; /* hits_addend as it was sent; 0: it was not */
+	uint32_t sent_hits; /* hits_addend as it was sent; 0: 0, or not sent */
 	struct weir_descriptor descriptors[WEIR_DESCRIPTORS_MAX];
 	size_t n;
 	struct weir_attribute entries[WEIR__RLS_ENTRIES_MAX];
@@ -41,9 +41,9 @@ void weir__rls_write_status(struct weir__protobuf_out *out, const struct weir__r
 /* A header for the response to the client. */
 void weir__rls_write_header(struct weir__protobuf_out *out, const char *name, const char *value);
 
-/* The dynamic metadata: the domain, the descriptors of the request with the limits that apply, and what the limits have
- * as metadata, merged: the first value of a name stays, maps are joined. For each descriptor, `limits` has a text and
- * `metadata` a map; NULL: none. */
+/* The dynamic metadata: the domain, the descriptors of the request with the limits that apply, and the metadata of
+ * these limits. Of several values with the same name the first is written, and maps are joined. For each descriptor,
+ * `limits` has a text and `metadata` a map; NULL: none. */
 void weir__rls_write_metadata(struct weir__protobuf_out *out, const struct weir__rls_request *request,
 			      const char *const *limits, const struct weir_metadata *const *metadata);
 

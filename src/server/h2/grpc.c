@@ -20,7 +20,7 @@ static const struct weir__grpc_method methods[] = {
 
 static const struct weir__h2_field type = { "content-type", "application/grpc", 12, 16 };
 
-/* A response without a message has its status in its headers. */
+/* A response without a message has its gRPC status in its headers. */
 void weir__grpc_end(struct weir__h2_of_stream *stream, enum weir__grpc_status status, const char *why)
 {
 	if (!weir__h2_respond(&stream->stream, 200, &type, 1, false))
@@ -109,7 +109,7 @@ static bool is_in_time(struct weir__grpc_call *call, const struct weir__http_req
 	return false;
 }
 
-/* Users, roles and web pages are checked as for any route. */
+/* Checks users, roles and web pages as for any route. */
 static bool is_permitted(struct weir__grpc_call *call, const struct weir__connection *connection,
 			 struct weir__http_request *request, const struct weir__grpc_method *method)
 {

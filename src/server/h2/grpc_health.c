@@ -1,7 +1,7 @@
-/* grpc_health.c: grpc.health.v1.Health, by which load balancers and Kubernetes ask whether to send requests here.
+/* grpc_health.c: grpc.health.v1.Health, which load balancers and Kubernetes call before they send requests here.
  *
- * The server serves once it has a policy and once its store, if it has one, has replied. After that it serves until it
- * shuts down: without its store, on_store_failure decides. */
+ * The status is SERVING once the server has a policy, and its store, if it has one, has replied. It stays SERVING until
+ * shutdown: if the store fails, on_store_failure decides. */
 #include <string.h>
 
 #include "server/h2/h2_call.h"

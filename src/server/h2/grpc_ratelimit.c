@@ -1,5 +1,5 @@
-/* grpc_ratelimit.c: envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit, decided by a policy in Envoy's form, as
- * POST /json is. */
+/* grpc_ratelimit.c: envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit. As for POST /json, a policy in Envoy's
+ * format decides. */
 #include <stdio.h>
 #include <string.h>
 
@@ -89,7 +89,7 @@ struct describing {
 	const struct weir__descriptors_check *check;
 };
 
-/* The metadata of limits that still have something left: Envoy may choose a route by it. */
+/* The metadata of limits that have something left: Envoy may choose a route by it. */
 static void describe(void *describing_, const struct weir_descriptor_claim *claims)
 {
 	const struct describing *const describing = describing_;
@@ -112,8 +112,8 @@ static void describe(void *describing_, const struct weir_descriptor_claim *clai
 	weir__rls_write_metadata(describing->out, describing->request, limits, metadata);
 }
 
-/* The message of a request that waited is still in its stream. Metadata that does not fit is left out: an error instead
- * of the decision would let the request pass where Envoy fails open. */
+/* The message of a request that had to wait is still in its stream. Metadata that does not fit is left out: an error
+ * would let a denied request pass if Envoy fails open. */
 static void add_metadata(struct weir__grpc_call *call, const struct weir__descriptors_check *check)
 {
 	const struct weir__h2_stream *const stream = &call->stream->stream;
@@ -188,7 +188,7 @@ void weir__grpc_should_rate_limit(struct weir__grpc_call *call)
 	}
 	if (call->context->guard == NULL) {
 		weir__grpc_refuse(call, WEIR__GRPC_FAILED_PRECONDITION,
-				  "the server has no policy; start it with --policy and a policy in Envoy's form");
+				  "the server has no policy; start it with --policy and a policy in Envoy's format");
 		return;
 	}
 	if (!is_permitted(call, &request))

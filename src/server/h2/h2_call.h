@@ -20,18 +20,18 @@ struct weir__h2_of_stream {
 	int watch_status; /* the last one that was sent */
 };
 
-/* A gRPC call. Its handler decodes `message`, and writes the response to `out`, behind its head. */
+/* A gRPC call. Its handler decodes `message`, and writes the response to `out`, after its head. */
 struct weir__grpc_call {
 	struct weir__context *context;
 	struct weir__client *client;
 	struct weir__worker *worker;
 	struct weir__h2_of_stream *stream;
-	const char *message; /* NULL: the request waited, and only its response is written now */
+	const char *message; /* NULL: the request had to wait, and only the response is written now */
 	size_t message_length;
 	struct weir__protobuf_out *out;
 	enum weir__grpc_status status;
-	const char *why;             /* of a status other than OK */
-	char text[WEIR__GRPC_WORDS]; /* room for it */
+	const char *why;             /* message of a status other than OK */
+	char text[WEIR__GRPC_WORDS]; /* room for `why` */
 };
 
 /* A row for each method. */
@@ -50,7 +50,7 @@ bool weir__grpc_has_method(const struct weir__http_request *request);
 void weir__grpc_run(struct weir__worker *worker, struct weir__connection *connection, struct weir__h2_of_stream *stream,
 		    struct weir__http_request *request);
 
-/* Writes the response of a stream whose request waited. */
+/* Writes the response of a stream whose request had to wait. */
 void weir__grpc_answer(struct weir__worker *worker, struct weir__h2_of_stream *stream);
 
 /* Responds with a status other than OK, and without a message. */
@@ -59,7 +59,7 @@ void weir__grpc_end(struct weir__h2_of_stream *stream, enum weir__grpc_status st
 /* grpc_ratelimit.c */
 void weir__grpc_should_rate_limit(struct weir__grpc_call *call);
 
-/* grpc_health.c. look sends the status to a stream that watches, if it has changed. */
+/* grpc_health.c. look sends the status to a stream of Watch, if it has changed. */
 void weir__grpc_check(struct weir__grpc_call *call);
 void weir__grpc_watch(struct weir__grpc_call *call);
 void weir__grpc_look(struct weir__worker *worker, struct weir__h2_of_stream *stream);

@@ -1,7 +1,7 @@
 /* h2_connection.c: HTTP/2 on the connections of a worker: the HTTP API on its streams, and gRPC.
  *
- * All that a client has sent is read first. Then the complete requests are run, in turns. So a request whose client has
- * reset it, or whose time is over, is not run and charges nothing. */
+ * The server first reads all bytes that a client has sent, then runs the complete requests, in turns. So it does not
+ * run a request that the client has reset, or whose timeout is over: such a request charges nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,17 +21,17 @@ struct http2 {
 	struct weir__http_date date;
 };
 
-/* Of a connection. */
+/* State of a connection. */
 struct of_connection {
 	struct weir__h2 *session;
 	struct weir__worker *worker;
 	struct weir__connection *connection;
-	int32_t late;     /* the stream that the deadline of the connection is for; 0: none */
-	uint64_t sent;    /* bytes of responses, when they last went on */
-	weir_ns moved_at; /* when that was */
-	weir_ns old_at;   /* when the connection asks its client to open a new one; 0: never */
-	bool is_leaving;  /* it has asked: the next tick is the end for new streams */
-	bool is_pinged;   /* the client has said nothing since it got a PING */
+	int32_t late;     /* the stream that sets the deadline of the connection; 0: none */
+	uint64_t sent;    /* bytes of responses that were sent until moved_at */
+	weir_ns moved_at; /* when responses last made progress */
+	weir_ns old_at;   /* when to ask the client to open a new connection (http2_age); 0: never */
+	bool is_leaving;  /* the client was asked; after the next tick, new streams are not served */
+	bool is_pinged;   /* the client has sent nothing since it got a PING */
 };
 
 static bool start(struct weir__worker *worker)
@@ -65,8 +65,8 @@ static bool is_grpc(const struct weir__http_request *request)
 	return weir__http_find(request, "content-type", &type) && weir__grpc_is_type(type.bytes, type.length);
 }
 
-/* An unknown method may have a stream of messages that goes on until there is a response: server reflection, by which
- * tools ask what there is. */
+/* A client of an unknown method may keep its request open until it gets a response, such as a tool that uses server
+ * reflection. */
 static bool is_enough(void *of_connection_, struct weir__h2_stream *stream)
 {
 	const struct of_connection *const of_connection = of_connection_;
@@ -89,8 +89,8 @@ static void forget(struct weir__connection *connection)
 	connection->protocol_bytes = connection->n_streams = 0;
 }
 
-/* Connections that begin at the same time, as after a restart, must not all end at the same time. So the age is up to a
- * tenth less. */
+/* Many connections begin at the same time, for example after a restart. They must not all end together, so the age is
+ * up to a tenth less. */
 static weir_ns old_at(const struct weir__worker *worker, uint64_t number)
 {
 	const uint64_t age = worker->options.settings ? worker->options.settings->http2_age_ns : 0;
@@ -236,9 +236,9 @@ static void run(struct weir__worker *worker, struct weir__connection *connection
 
 /* --- the connection ---------------------------------------------------------------------------------------------- */
 
-/* The oldest incomplete request sets the deadline of the connection. A response that waits for a window must go on at
- * WEIR__READ_RATE_LEAST, or a client could hold its memory with a byte now and then. While it does not, requests that
- * begin do not extend the deadline any more. */
+/* The oldest incomplete request sets the deadline of the connection. Responses that wait for a flow-control window must
+ * progress at WEIR__READ_RATE_LEAST, or a client could hold their memory by reading a byte now and then. While they do
+ * not, new requests do not extend the deadline. */
 static void set_deadline(struct weir__worker *worker, struct weir__connection *connection,
 			 struct of_connection *of_connection)
 {
@@ -288,8 +288,8 @@ static void note_flood(struct weir__worker *worker, const struct of_connection *
 		weir__worker_count_closed(worker, WEIR__CLOSED_FLOOD);
 }
 
-/* Whether the client takes responses. A client that does not, because its windows are closed, is still read: it opens
- * them by frames. */
+/* Whether the client takes responses. If its flow-control windows are closed, the server still reads from it, because
+ * it opens them by frames. */
 static bool has_room(struct weir__worker *worker, struct weir__connection *connection,
 		     struct of_connection *of_connection, bool *is_alive)
 {
@@ -377,7 +377,7 @@ static size_t answer_ready(struct weir__worker *worker, struct weir__connection 
 	return 0;
 }
 
-/* A client of gRPC may connect before it has a request. It did nothing wrong, and connects again when it has one. */
+/* A gRPC client may connect before it has a request. That is not an error: it connects again when it has one. */
 static void refuse_late(struct weir__worker *worker, struct weir__connection *connection)
 {
 	struct of_connection *const of_connection = connection->of_protocol;
@@ -421,8 +421,8 @@ static void leave(struct weir__worker *worker, struct weir__connection *connecti
 	set_deadline(worker, connection, of_connection);
 }
 
-/* A client that watches the health may be silent for days. If it hangs, or its machine vanishes behind a proxy, no packet
- * says so. */
+/* A client that watches the health may be silent for days. If it hangs, or its machine vanishes behind a proxy, no
+ * packet tells the server. So it sends a PING. */
 static bool is_there(struct weir__worker *worker, struct weir__connection *connection)
 {
 	struct of_connection *const of_connection = connection->of_protocol;
@@ -436,7 +436,7 @@ static bool is_there(struct weir__worker *worker, struct weir__connection *conne
 	return send_ready(worker, connection, of_connection);
 }
 
-/* Each second: the age of connections, and those that watch the health. */
+/* Runs each second: ends old connections, and sends status changes to clients that watch the health. */
 static void tick(struct weir__worker *worker, struct weir__connection *connection)
 {
 	struct of_connection *const of_connection = connection->of_protocol;
