@@ -446,7 +446,7 @@ class Replay(unittest.TestCase):
                       ("--compare", "old.yaml", "--html", "old.yaml")):
             self.assertIn("also reads this file", self.refused("--policy", "policy.yaml", *words, "a.log", code=2), words)
         for name in ("out", "a.csv"):
-            self.assertIn("also the file of --csv",
+            self.assertIn("--csv has the same file",
                           self.refused("--policy", "policy.yaml", "--csv", name, "--html", name, "a.log", code=2))
             self.write("a.csv", "")
         self.assertIn('--html "-"', self.refused("--policy", "policy.yaml", "--html", "-", "a.log", code=2))

@@ -30,7 +30,7 @@ static void a_buffer_is_used_again(void)
 	weir__tls_buffers_end();
 }
 
-/* Memory of another size is not kept, or a small one would be taken for a buffer. */
+/* The thread keeps no memory of other sizes, or it would later use a small block as a buffer. */
 static void other_sizes_are_not_kept(void)
 {
 	static const size_t sizes[] = { 0, 1, 1000, 16 * 1024 - 1, 18 * 1024 + 100, 100000 };
@@ -45,7 +45,7 @@ static void other_sizes_are_not_kept(void)
 		weir__tls_buffers_give(bytes);
 		buffer = weir__tls_buffers_take(BUFFER);
 		CHECK(buffer != NULL);
-		memset(buffer, 1, 18 * 1024); /* a sanitizer reports it if this is the memory of another size */
+		memset(buffer, 1, 18 * 1024); /* if this were the smaller block, a sanitizer would report it */
 		free(buffer);
 	}
 	weir__tls_buffers_give(NULL);
@@ -68,7 +68,7 @@ static void threads_have_their_own(void)
 	CHECK(pthread_create(&thread, NULL, other_thread, bytes) == 0);
 	CHECK(pthread_join(thread, &of_other) == 0 && of_other != NULL);
 	weir__tls_buffers_give(of_other);
-	weir__tls_buffers_end(); /* LeakSanitizer reports it if this does not free all */
+	weir__tls_buffers_end(); /* LeakSanitizer reports buffers that this does not free */
 }
 
 TESTS(TEST(a_buffer_is_used_again), TEST(other_sizes_are_not_kept), TEST(threads_have_their_own))

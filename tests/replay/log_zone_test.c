@@ -11,7 +11,7 @@ enum { HOUR = 3600 };
 
 static void times_that_do_not_exist_or_exist_twice(void)
 {
-	/* From 100000 on an hour ahead, from 200000 on as before. */
+	/* Clocks go forward by an hour at 100000, and back at 200000. */
 	static struct weir__log_zone zone;
 	static const struct {
 		int64_t local_s, least_s, at_s;
@@ -19,7 +19,7 @@ static void times_that_do_not_exist_or_exist_twice(void)
 		{ 0, 0, -HOUR },
 		{ HOUR, 0, 0 },
 		{ 100000 + HOUR - 1, 0, 99999 },
-		{ 100000 + HOUR, 0, 100000 }, /* does not exist: by the offset before */
+		{ 100000 + HOUR, 0, 100000 }, /* does not exist: the offset before applies */
 		{ 100000 + 2 * HOUR - 1, 0, 100000 + HOUR - 1 },
 		{ 100000 + 2 * HOUR, 0, 100000 },
 		{ 200000 + HOUR - 1, 0, 200000 - HOUR - 1 },
@@ -44,7 +44,7 @@ static void add(void *zone, int64_t from_s, int32_t offset_s)
 	weir__log_zone_add(zone, from_s, offset_s);
 }
 
-/* Each local time of an instant is that instant, or the other one that has it. */
+/* The local time of an instant converts back to it, or to the other instant with the same local time. */
 static void zones_of_the_system(void)
 {
 	static const char *const names[] = { "Europe/Berlin",

@@ -45,7 +45,7 @@ UNITS = {"second": (SECOND, 1), "minute": (MINUTE, 60), "hour": (HOUR, 3600), "d
          "month": (MONTH, 2592000), "year": (YEAR, 31536000)}
 SECONDS = dict(UNITS.values())
 MOST = 2**32 - 1
-CLOCKS_APART_S = 0.05  # at most; a request that is sent this close to the end of a second may be decided in either
+CLOCKS_APART_S = 0.05  # at most; this close to the end of a second, each server may count in either second
 
 
 # --- the two servers --------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class Generator:
         return texts
 
     def entries(self, domain):
-        """Mostly entries that the configuration has, sometimes others."""
+        """Mostly entries of the configuration, sometimes others."""
         path = self.random.choice(self.paths[domain])
         entries = []
         for key, value in path:
@@ -216,7 +216,7 @@ class Generator:
         return entries
 
     def hits(self):
-        """Those of a descriptor; None: it has none."""
+        """The hits_addend of a descriptor, or None."""
         return self.random.choice([None] * 8 + [0, 0, 1, 1, 2, 3, 7, 100])
 
     def one(self, domain):
@@ -231,7 +231,7 @@ class Generator:
                 return entries, None, self.hits()
 
     def is_unlike_others(self, domain, entries):
-        """Whether the peer has one count for these entries and others. It does not write where a key or value ends."""
+        """Whether the peer shares the count of these entries with others: it joins keys and values without escaping."""
         level, theirs, ours = self.trees[domain], [domain], [domain]
         for key, value in entries:
             found = {one["key"] + ("_" + one["value"] if "value" in one else ""): one for one in level}
@@ -284,7 +284,7 @@ def message_of(domain, descriptors, hits):
 # --- comparing ------------------------------------------------------------------------------------------------------------
 
 def group_of(entries):
-    """Quotas of the same backend and model are one: it is over if one of them is over."""
+    """Quotas of the same backend and model form a group, which is over if one of them is over."""
     found = dict(entries)
     names = found.get("backend_name", ""), found.get("model_name_override", "")
     return names if any(names) else tuple(entries)
@@ -298,14 +298,14 @@ def as_newer(descriptors, statuses):
 
 
 def as_weir(descriptors, statuses):
-    """With the difference in looking at a limit that is used up."""
+    """The statuses with the one difference: a look at a limit that is used up."""
     return [(OVER_LIMIT, *status[1:]) if hits == 0 and status[0] == OK and status[1] is not None and status[3] == 0
             and (limit or not is_kind(status, SHADOW)) else status
             for status, (_, limit, hits) in zip(statuses, descriptors)]
 
 
 def is_over(descriptors, statuses):
-    """As newer versions say it: a limit is over, or all groups of quotas are."""
+    """As in newer versions: whether a limit is over, or all groups of quotas are."""
     groups, found = {}, False
     for status, (entries, limit, _) in zip(statuses, descriptors):
         over = status[0] == OVER_LIMIT
@@ -323,7 +323,7 @@ def resets(unit, begun, ended):
 
 
 def compare(asked, theirs, ours, begun, ended):
-    """Raises AssertionError if the answers differ other than the page says. Returns the statuses of Weir."""
+    """Raises AssertionError if the responses differ in more than the page says. Returns the statuses of Weir."""
     domain, descriptors, hits = asked
     where = f"{asked}\n  peer {vars(theirs) if isinstance(theirs, Answer) else theirs}\n  weir {vars(ours) if isinstance(ours, Answer) else ours}"
     if isinstance(theirs, tuple) or isinstance(ours, tuple):
@@ -356,7 +356,7 @@ def compare(asked, theirs, ours, begun, ended):
 
 
 def headers_of(descriptors, answer):
-    """Of the last descriptor that denies, else of the first with the least left."""
+    """The headers for the last descriptor that denies, or else for the first with the least left."""
     limits = [status for status in answer.statuses if status[1] is not None]
     if not limits:
         return {}
@@ -374,7 +374,7 @@ def ask_both(theirs, ours, asked):
 
 
 class Turned(Exception):
-    """A window ended meanwhile, so the two may have counted in different ones."""
+    """A window ended meanwhile, so the two servers may have counted in different windows."""
 
 
 def generated(seed, on_redis):
@@ -415,7 +415,7 @@ descriptors:
 
 
 def short_windows():
-    """Units of a second and a minute, in one window, and in the next: requests that are near its end are not sent."""
+    """Units of a second and a minute, in one window and in the next. Sends no requests near the end of a window."""
     with both([SHORT]) as (theirs, ours):
         last = 0
         for unit, period in ("second", 1), ("second", 1), ("minute", 60):
@@ -462,7 +462,7 @@ def over(count):
     return [OVER_LIMIT, (OVER_LIMIT, count, 0)]
 
 
-# The rows of the page's table: requests, with what the peer says to each, and what Weir says.
+# The rows of the page's table: requests, the response of the peer and the response of Weir.
 DIFFERENCES = {
     "A look at a limit that is used up": [
         ([by("look=1", hits=2)], fine(2, 0), fine(2, 0)),
@@ -516,7 +516,7 @@ DIFFERENCES = {
 
 
 def differences():
-    """Each is as the page says. A difference that has gone must leave the page."""
+    """Each difference is as on the page. If one has disappeared, remove it from the page."""
     with both([RULES]) as (theirs, ours):
         # the name is cut at 63 bytes
         for client, length in (theirs, 64), (ours, 63):
@@ -537,7 +537,7 @@ def page_has_the_differences():
     assert rows == [*DIFFERENCES, *NOT_ASKED], (rows, [*DIFFERENCES, *NOT_ASKED])
 
 
-# Rows that no request shows.
+# Rows that requests cannot show.
 NOT_ASKED = ["`dynamic_metadata`"]
 
 

@@ -237,7 +237,7 @@ def headers_and_metadata(store):
 
 
 def metadata_of_limits(store):
-    """Of those with something left: the first value of a name stays, maps are joined."""
+    """Only limits with something left send metadata. Of values with the same name the first is sent. Maps are joined."""
     with serving("--envoy-metadata", "true", store=store, policy=METADATA) as one, Client(one.http_at) as client:
         both = descriptor("backend_name=near"), descriptor("backend_name=far"), descriptor("free=1"), descriptor("bare=1")
         answer = client.ask(*both)
@@ -252,7 +252,7 @@ def metadata_of_limits(store):
 
 
 def quotas_of_one_backend(store):
-    """The second request of ann uses up one of two quotas for the same backend: it cannot go there."""
+    """The second request of ann uses up one of two quotas for the same backend, so that backend is over."""
     with serving(store=store, policy=METADATA) as one, Client(one.http_at) as client:
         two = descriptor("backend_name=far"), descriptor("backend_name=far", "user=ann")
         assert client.ask(*two).codes == [OK, OK, OK]
@@ -371,7 +371,7 @@ def health():
 
 
 def clients_that_watch_and_are_gone():
-    """A client that watches is silent. It gets a PING, and is closed if it does not acknowledge it."""
+    """A client that watches the health and is silent gets a PING. It is closed if it does not acknowledge the PING."""
     ask = (h2.headers(1, h2.END_HEADERS, method="POST", path=WATCH, content_type="application/grpc", te="trailers")
            + h2.frame(h2.DATA, h2.END_STREAM, 1, bytes(5)))
     with serving("--http2-idle", "2s") as one:

@@ -462,7 +462,7 @@ limits:
 
 
 def never_over_the_limit_whatever_redis_does():
-    """It hangs, and connections break, but it loses nothing. Requests that time out may take effect later."""
+    """Redis hangs, and connections break, but it loses no data. Requests that time out may take effect later."""
     seed = random.randrange(1 << 32)
     rng, keys, faults_made = random.Random(seed), [("once", "a"), ("bucket", "a"), ("later", "a"), ("total", "a")], 0
     with redis() as store, servers(store, 3, policy=HUNG) as ones:
@@ -511,7 +511,7 @@ limits:
 
 
 def waits_for_an_eventual_limit_end_when_it_allows():
-    """Over RESP at one server, over HTTP at the other. Each may be ahead by 4 units."""
+    """Requests wait over RESP at one server and over HTTP at the other. Each may be ahead by 4 units."""
     def by_resp(one, ask):
         with Client(one, protocol=3) as client:
             ask(lambda: client.ask("WEIR.TAKE", "k", "@wait", 1, "WAIT", 60000)["allowed"])
@@ -558,8 +558,8 @@ limits:
 
 
 def a_check_waits_for_a_queue_beside_an_eventual_limit():
-    """The queue decides in Redis, and what waits of the other limit goes with it. A check that is given up, or denied, takes
-    nothing. The mirror has what is left after the next push, since Redis has reserved units for it during the call."""
+    """Redis decides for the queue, and the same call pushes what waits of the other limit. A check that is given up, or
+    denied, takes nothing. Redis reserves units during the call, so the mirror is right only after the next push."""
     with redis() as store, servers(store, 1, policy=QUEUED % "50ms") as (one,), Client(one, protocol=3) as client:
         def has_left(n, what):
             until(lambda: total_left(client) == n, what)
@@ -583,7 +583,8 @@ def a_check_waits_for_a_queue_beside_an_eventual_limit():
 
 
 def a_hold_of_an_eventual_limit_goes_back_wherever_it_is():
-    """Before it is pushed to the server, after that to Redis, and so does what settling leaves."""
+    """Units of a hold that were not pushed yet go back to the server, others to Redis. The same holds for the rest after a
+    settle."""
     with redis() as store, servers(store, 1, policy=QUEUED % "10s") as (one,), Client(one, protocol=3) as client:
         def hold(name, n):
             assert client.ask("WEIR.HOLD", name, "k", "@total", n, 60000)["allowed"]

@@ -446,7 +446,7 @@ def later_left(client):
 
 @contextlib.contextmanager
 def line_with_eventual(is_file):
-    """Servers of which each may take over the table, and a server beside them on the same Redis."""
+    """Servers that may take over the table from each other, and another server on the same Redis."""
     with line(settings_of()) as one, redis() as store:
         path = os.path.join(one.folder, "later.yaml")
         with open(path, "w", encoding="utf-8") as file:
@@ -462,7 +462,7 @@ def line_with_eventual(is_file):
 
 
 def waiting_units_are_pushed_before_the_process_ends():
-    """Otherwise they would be pushed after 10 s, or when half of what may wait does. With a table that goes on, both
+    """Otherwise they would be pushed after 10 s, or when half of `ahead` waits. If the next process takes over the table, both
     processes decide by one mirror meanwhile."""
     for is_file in (True, False):
         with line_with_eventual(is_file) as (one, other):
@@ -494,8 +494,8 @@ BUSY = EVENTUAL.replace("sync: 10s", "sync: 200ms").replace("600/1000day", "1000
 
 
 def a_busy_key_is_decided_by_its_mirror_after_a_hand_over():
-    """While the previous process pushes what waits, and ends, the next one uses the key all the time. Afterwards it looks after the
-    key: what it allowed is pushed, and nearly all requests are decided without Redis."""
+    """While the previous process pushes what waits, and ends, the next one uses the key all the time. After that, the next one
+    owns the key: it pushes what it allowed, and decides nearly all requests without Redis."""
     with line(settings_of()) as one, redis() as store:
         path = os.path.join(one.folder, "later.yaml")
         with open(path, "w", encoding="utf-8") as file:
@@ -545,7 +545,7 @@ SOON = EVENTUAL.replace("sync: 10s", "sync: 200ms")
 
 
 def waiting_units_outlive_a_hand_over_without_redis():
-    """The process that ends cannot push. The next one takes over what waits, and may push it a second time."""
+    """The process that ends cannot push. The next one takes over the units that wait, and may push them a second time."""
     with line(settings_of()) as one, redis() as store:
         one.set(settings_of(f"file: {one.folder}/table", f"store: {store.url}", "store_budget: 2s", "workers: 2", SOON))
         assert one.ended(one.upgrade()) == 0

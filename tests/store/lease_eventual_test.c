@@ -1,12 +1,12 @@
-/* lease_eventual_test.c: servers that decide by mirrors of one limit exceed it by at most (servers - 1) x ahead, whatever
- * is delayed, lost or stopped.
+/* lease_eventual_test.c: servers that decide by mirrors of one limit exceed it by at most (servers - 1) x ahead, even
+ * if messages are delayed or lost, or servers stop.
  *
  *     lease_eventual_test [SEEDS [FIRST]]
  *
  * A seed that fails is printed. To repeat it: lease_eventual_test 1 SEED.
  *
- * The store behind them is a model of one key, as src/store/redis/leases.lua decides: pushes are charged in full, into
- * debt. Time is simulated. Each server has a clock of its own, which is hours apart from the store's, and drifts. */
+ * The store behind them is a model of one key that decides as src/store/redis/leases.lua does: it charges pushes in
+ * full, even beyond the limit. Time is simulated. Each server's clock is hours apart from the store's, and drifts. */
 #include "store/lease_store.h"
 
 #include "store/table/held.h"
@@ -56,10 +56,10 @@ struct fixture {
 	bool is_window;
 	uint32_t percent;
 	weir_ns now; /* since the start */
-	/* Of the store: of a bucket, when it is full; of a window, its number and count. */
+	/* State of the store. A bucket: when it is full. A window: its number and count. */
 	weir_ns full_at, window, reset_at;
 	uint64_t count, latest, decided_at;
-	/* What was allowed, by an exact limit of which the bound is the burst. */
+	/* The allowed units, charged to an exact limit whose burst is the bound. */
 	weir_ns fill_at;
 	uint64_t filled, fill_window, most_filled, fill_turns;
 	uint64_t allowed, allowed_here, denied_here, n_sent, crashes, version;
@@ -76,8 +76,8 @@ static uint64_t bound(const struct fixture *fixture)
 	return MOST + (SERVERS - 1 + fixture->crashes) * AHEAD;
 }
 
-/* Units were allowed at this instant. A server that was killed is counted for ever, which only a longer test would
- * notice. */
+/* Call it when units were allowed. The bound counts a killed server for ever: in a test this short, that makes no
+ * difference. */
 static void fill(struct fixture *fixture, uint64_t units)
 {
 	uint64_t level;
@@ -132,7 +132,7 @@ static void charge(struct fixture *fixture, uint64_t units)
 	if (fixture->full_at < fixture->now)
 		fixture->full_at = fixture->now;
 	fixture->full_at += units * token;
-	if (fixture->full_at > fixture->now + 2 * MOST * token) /* debt is at most a whole limit */
+	if (fixture->full_at > fixture->now + 2 * MOST * token) /* usage is at most twice the limit */
 		fixture->full_at = fixture->now + 2 * MOST * token;
 }
 
@@ -196,7 +196,7 @@ static struct weir_verdict decide_one(struct fixture *fixture, enum weir__store_
 	return verdict;
 }
 
-/* Units of a call that are reserved count for all requests after it, in the same call: here, one request. */
+/* Reserved units count for all later requests of the same call, which here is one request. */
 static void arrive(struct fixture *fixture, struct late *late)
 {
 	const struct weir__store_request *const request = late->request, *const before = request->before;
@@ -220,7 +220,7 @@ static void arrive(struct fixture *fixture, struct late *late)
 	late->window = fixture->now / period;
 }
 
-/* --- the way there and back -------------------------------------------------------------------------------------- */
+/* --- messages ---------------------------------------------------------------------------------------------------- */
 
 static bool submit_late(struct weir__store *store, struct weir__store_request *request)
 {
@@ -503,7 +503,7 @@ static void a_cold_key_is_exact_and_then_local(void)
 	pass(server, MS(110));
 	CHECK_EQ(waiting(server), 0);
 	CHECK_EQ(used(&fixture), 5);
-	pass(server, MS(400)); /* nothing more is asked: the key is forgotten */
+	pass(server, MS(400)); /* without requests, the server forgets the key */
 	CHECK_EQ(counted(server, WEIR__AHEAD_PUSHES), 1);
 	CHECK(!ask(server, WEIR__STORE_TAKE, 1));
 	settle(server);
@@ -525,7 +525,7 @@ static void half_of_what_may_be_ahead_is_pushed_at_once(void)
 	CHECK_EQ(used(&fixture), 6);
 	for (int i = 0; i < 10; i++)
 		CHECK(ask(server, WEIR__STORE_TAKE, 1));
-	CHECK(!ask(server, WEIR__STORE_TAKE, 1)); /* one more may be too much: with it, all are charged */
+	CHECK(!ask(server, WEIR__STORE_TAKE, 1)); /* Redis decides one more, and charges all that wait */
 	settle(server);
 	CHECK(last.allowed);
 	CHECK_EQ(used(&fixture), 17);
@@ -539,7 +539,7 @@ static void half_of_what_may_be_ahead_is_pushed_at_once(void)
 	unmake(&fixture);
 }
 
-/* Of three servers, the bound is reached: two know nothing of what the first does. */
+/* Three servers reach the bound: two do not know the charges of the first. */
 static void the_bound_is_reached(void)
 {
 	for (int is_window = 0; is_window < 2; is_window++) {
@@ -559,7 +559,7 @@ static void the_bound_is_reached(void)
 		for (int i = 1; i < SERVERS; i++)
 			settle(&fixture.servers[i]);
 		CHECK_EQ(fixture.most_filled, bound(&fixture));
-		for (int i = 0; i < SERVERS; i++) { /* each of them knows by now */
+		for (int i = 0; i < SERVERS; i++) { /* each has got a reply by now */
 			CHECK(ask(&fixture.servers[i], WEIR__STORE_TAKE, 1) && !last.allowed);
 			CHECK(i == 0 || waiting(&fixture.servers[i]) == 0);
 		}
@@ -567,7 +567,7 @@ static void the_bound_is_reached(void)
 	}
 }
 
-/* A bucket in debt allows nothing until the debt has refilled. */
+/* A bucket whose usage exceeds the burst allows nothing until the excess has refilled. */
 static void debt_is_in_the_mirror(void)
 {
 	static struct fixture fixture;
@@ -579,7 +579,7 @@ static void debt_is_in_the_mirror(void)
 	charge(&fixture, MOST + 19); /* by other servers */
 	CHECK(ask(server, WEIR__STORE_TAKE, 1) && last.allowed);
 	pass(server, MS(120));
-	for (weir_ns at = 0; at < MS(200); at += MS(10)) { /* 20 units of debt and one to take: 420 ms */
+	for (weir_ns at = 0; at < MS(200); at += MS(10)) { /* 20 units beyond the burst and one to take: 420 ms */
 		CHECK(ask(server, WEIR__STORE_TAKE, 1) && !last.allowed);
 		pass(server, MS(10));
 	}
@@ -601,9 +601,9 @@ static void a_silent_store_decides_again(void)
 	CHECK(ask(server, WEIR__STORE_TAKE, 1));
 	fixture.now += MS(10);
 	CHECK(!ask(server, WEIR__STORE_TAKE, 1));
-	reply(&server->line, 0, true); /* what waited still does */
+	reply(&server->line, 0, true); /* the units still wait */
 	CHECK_EQ(waiting(server), 2);
-	CHECK(!ask(server, WEIR__STORE_TAKE, 1)); /* it may have been charged: that is only tried again after a reply */
+	CHECK(!ask(server, WEIR__STORE_TAKE, 1)); /* charged already, perhaps: pushed again only after a reply */
 	settle(server);
 	CHECK_EQ(waiting(server), 2);
 	CHECK_EQ(used(&fixture), 2);
@@ -613,7 +613,7 @@ static void a_silent_store_decides_again(void)
 	unmake(&fixture);
 }
 
-/* It replies too late, again and again, and has charged all. What waits is charged at most twice. */
+/* The store replies too late again and again, and has charged every push. Units that wait are charged at most twice. */
 static void a_store_that_hangs_charges_at_most_twice(void)
 {
 	for (int is_busy = 0; is_busy < 2; is_busy++) {
@@ -626,7 +626,7 @@ static void a_store_that_hangs_charges_at_most_twice(void)
 		settle(server);
 		for (int i = 0; i < 9; i++)
 			CHECK(ask(server, WEIR__STORE_TAKE, 1));
-		for (int at = 0; at < 700; at += 10) { /* from 150 ms on, nothing is known of the key */
+		for (int at = 0; at < 700; at += 10) { /* after 150 ms the mirror has expired */
 			fixture.now += MS(10);
 			weir__store_due(server->store, now_of(server));
 			weir__store_flush(server->store);
@@ -785,7 +785,7 @@ static void together_is_all_or_nothing(void)
 	unmake(&fixture);
 }
 
-/* The slot was taken for another key: the server does not know what was used. */
+/* The table has evicted the key's slot, so the server does not know its usage. */
 static void an_evicted_mirror_decides_nothing(void)
 {
 	for (int is_window = 0; is_window < 2; is_window++) {
@@ -809,7 +809,7 @@ static void an_evicted_mirror_decides_nothing(void)
 			else if (what == 1)
 				CHECK(!ask_as(server, WEIR__STORE_UNDO, 1, &charge));
 			else
-				CHECK(!ask(server, WEIR__STORE_TAKE, 94)); /* it reserves only what is under way */
+				CHECK(!ask(server, WEIR__STORE_TAKE, 94)); /* it reserves only units under way */
 			settle(server);
 			CHECK(last.allowed);
 			CHECK_EQ(waiting(server), 0); /* pushed in the same call */
@@ -821,7 +821,7 @@ static void an_evicted_mirror_decides_nothing(void)
 	}
 }
 
-/* Of one that is killed, what waits is lost. Of one that hands over, the next process pushes it. */
+/* A killed server loses the units that wait. After an upgrade, the next process pushes them. */
 static void a_hand_over_keeps_what_waits(void)
 {
 	for (int goes_on = 0; goes_on < 2; goes_on++) {
@@ -863,8 +863,8 @@ static void a_server_that_stops_pushes_all(void)
 	}
 }
 
-/* A process that ends, or is killed, while a push is under way. The next one does not wait for its reply, and soon decides
- * by the mirror again, although the key is always in use. */
+/* A process that ends, or is killed, while a push is under way. The next one does not wait for its reply, and soon
+ * decides by the mirror again, although the key is always in use. */
 static void a_busy_key_outlives_a_process_that_pushes_it(void)
 {
 	for (int is_killed = 0; is_killed < 2; is_killed++) {
@@ -902,7 +902,7 @@ static void a_busy_key_outlives_a_process_that_pushes_it(void)
 	}
 }
 
-/* When the store was heard is known to within 18 minutes, after which the slots may still be there. */
+/* The recorded time of the last reply wraps around after 18 minutes, and slots may last longer. */
 static void a_key_that_was_not_used_for_long_is_exact(void)
 {
 	for (weir_ns early = 0; early <= MS(140); early += MS(10)) {
@@ -923,7 +923,7 @@ static void a_key_that_was_not_used_for_long_is_exact(void)
 	}
 }
 
-/* Even if as much as a push is worth may be ahead. */
+/* Even if a single request reaches half of `ahead`. */
 static void denials_push_nothing(void)
 {
 	for (uint32_t percent = 1; percent <= PERCENT; percent += PERCENT - 1) {
@@ -947,7 +947,7 @@ static void denials_push_nothing(void)
 	}
 }
 
-/* What waits when the limit becomes exact is pushed at the next look. */
+/* If the limit becomes exact, the units that wait are pushed at the next look. */
 static void a_change_pushes_what_waits(void)
 {
 	for (int what = 0; what < 2; what++) {
@@ -991,7 +991,7 @@ static void any_request(struct server *server)
 		(void)ask(server, operation, chance(8) > 0 ? 1 : chance(8) > 0 ? 1 + chance(9) : 1 + chance(40));
 }
 
-/* Another worker of the server has handled a reply for other keys, later than all replies that are on their way. */
+/* Another worker of the server has handled a reply for other keys. It is later than all replies under way. */
 static void later_reply(struct server *server)
 {
 	struct fixture *const fixture = server->fixture;

@@ -3,10 +3,10 @@
  *
  *     lease_eventual_threads_test [ROUNDS]
  *
- * Each thread has a lease store of its own, as a worker has. All threads of a server share its table. The store behind them
- * is a model behind a mutex: pushes are charged in full, into debt. A thread delays what it sends, and the replies, while
- * the others go on. Time is simulated, and so short that nothing refills. In every other epoch units are given back, and in
- * every fourth replies are lost. */
+ * Each thread has a lease store of its own, as a worker has. All threads of a server share its table. The store behind
+ * them is a model behind a mutex: pushes are charged in full, even beyond the limit. A thread delays its requests and
+ * the replies while the others run. Time is simulated, and too short for a refill. In every other epoch units are given
+ * back, and in every fourth epoch replies are lost. */
 #include "store/lease_store.h"
 
 #include <pthread.h>
@@ -38,7 +38,7 @@ struct late {
 	struct weir_verdict verdicts[CLAIMS], before[CLAIMS];
 };
 
-/* A thread and the way from its lease store to the model and back. */
+/* A thread, and the messages between its lease store and the model. */
 struct worker {
 	struct weir__store line; /* first, so that a pointer to it can be cast */
 	struct server *server;
@@ -47,7 +47,7 @@ struct worker {
 	uint64_t random, allowed_here;
 	struct late late[LATE_MAX];
 	size_t n_late;
-	/* What was allowed and may be given back, by key. And the latest charge of a mirror. */
+	/* Allowed units that may be given back, by key. And the latest charge of a mirror. */
 	uint64_t spent[KEYS];
 	uint64_t charged_cost;
 	weir_ns charged_at;
@@ -148,7 +148,7 @@ static struct weir_verdict decide_one(enum weir__store_operation operation, cons
 	return verdict;
 }
 
-/* Of the key, for the requests after its push in the same call. */
+/* Units of the key that are reserved for the requests after its push, in the same call. */
 static uint64_t reserved_for(const struct weir__store_request *before, const struct weir_claim *claim)
 {
 	for (uint32_t i = before ? before->n : 0; i > 0; i--)
@@ -180,7 +180,7 @@ static void arrive(struct late *late)
 	pthread_mutex_unlock(&lock);
 }
 
-/* --- the way there and back -------------------------------------------------------------------------------------- */
+/* --- messages ---------------------------------------------------------------------------------------------------- */
 
 static bool submit_late(struct weir__store *line, struct weir__store_request *request)
 {
@@ -205,7 +205,7 @@ static bool is_latest(struct server *server, weir_ns decided_at)
 	return false;
 }
 
-/* The thread may be descheduled after it knows that its reply is the latest. */
+/* The thread may be descheduled after it has checked that its reply is the latest. */
 static void reply(struct worker *worker, size_t i, bool is_lost)
 {
 	struct late late = worker->late[i];
@@ -247,7 +247,7 @@ static weir_ns boot_clock(void *server)
 	return S(50) + atomic_load(&now);
 }
 
-/* It is read between the accesses to the two slots, where a thread may be descheduled. */
+/* Called between the accesses to the two slots, so it is a place to deschedule the thread. */
 static weir_ns now_of(void *server)
 {
 	static _Thread_local unsigned turn;
@@ -475,7 +475,7 @@ static bool changes(void)
 	return round_number % 3 == 2;
 }
 
-/* Every third round, each server gets a smaller limit, and the store with the first of them. */
+/* In every third round, each server gets a smaller limit, and the store gets it with the first server. */
 static void lower_limit(struct server *server)
 {
 	const char *const text = world.is_window ? "90/hour fixed_window" : "90/hour burst 90";

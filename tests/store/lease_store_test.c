@@ -397,8 +397,8 @@ static void complete(struct weir__store_request *request)
 
 static const struct weir__store_caller caller = { keep, complete };
 
-/* Returns true if the request completed at once; then *ret_verdict is its first verdict. told gets both verdicts when they
- * come. */
+/* Returns true if the request completed at once; then *ret_verdict is its first verdict. told gets both verdicts when
+ * they come. */
 static bool ask_and_tell(struct server *server, enum weir__store_operation operation, char key, uint64_t cost,
 			 char other_key, struct weir_verdict *told, struct weir_verdict *ret_verdict)
 {
@@ -457,7 +457,7 @@ static bool take_one(struct server *server, char key)
 	return is_here;
 }
 
-/* Key a gets as many requests as show that it is in use. */
+/* Sends enough requests for key a to be leased. */
 static void lease_key(struct server *server)
 {
 	for (int i = 0; i < USES; i++)
@@ -488,7 +488,7 @@ static void a_key_in_use_is_leased(void)
 		CHECK_EQ(held(server), 0);
 		CHECK(!take_one(server, 'a')); /* the store decides */
 	}
-	CHECK_EQ(held(server), 16); /* a third of what all may hold */
+	CHECK_EQ(held(server), 16); /* a third of the units that all servers may hold */
 	for (int i = 0; i < 10; i++)
 		CHECK(take_one(server, 'a'));
 	CHECK_EQ(fixture.allowed[0], USES + 10);
@@ -759,7 +759,7 @@ static void a_refund_goes_back_into_its_lot(void)
 	unmake(&fixture);
 }
 
-/* Of a lot that is not used, the rest is returned. What was spent of it can still be refunded. */
+/* The server returns the rest of an unused lot. Units that were spent of it can still be refunded. */
 static void a_refund_goes_into_a_lot_that_is_not_used_any_more(void)
 {
 	struct fixture fixture;
@@ -803,8 +803,8 @@ static void a_refund_ends_repeated_denials(void)
 	unmake(&fixture);
 }
 
-/* Units that are taken out of a lot, and that the store then denies, are not returned if a refund may have put as many
- * into the lot: they would be returned twice. */
+/* Units were taken out of a lot, and the store denies. If a refund may have put as many into the lot meanwhile, they
+ * are not returned, because that would return them twice. */
 static void what_was_refunded_meanwhile_is_not_returned_twice(void)
 {
 	for (int is_refunded = 0; is_refunded < 2; is_refunded++) {
@@ -846,13 +846,13 @@ static void verdicts_are_as_if_the_store_had_decided_all(void)
 	ask_and_settle(server, WEIR__STORE_TAKE, 'a', MOST + 1, 0, told);
 	CHECK(!told[0].allowed && told[0].never);
 	CHECK_EQ(held(server), 16);
-	/* Of two limits the other denies: the held units are left. The store said that there are 50 besides. */
+	/* The other one of two limits denies, so the held units stay. The store said that 50 more are left. */
 	(void)weir_table_take(server->table, server->limit, "a", 1, now_of(server), 50);
 	fixture.keys[1].left = 0;
 	ask_and_settle(server, WEIR__STORE_TAKE, 'a', 1, 'b', told);
 	CHECK(told[0].allowed && !told[1].allowed && told[0].granted == 0);
 	CHECK_EQ(told[0].remaining, 50 + 16);
-	/* As many as there are: only those that are held. */
+	/* UPTO takes only the held units. */
 	fixture.keys[0].left = 0;
 	ask_and_settle(server, WEIR__STORE_UPTO, 'a', 20, 0, told);
 	CHECK(told[0].allowed && told[0].granted == 16 && told[0].retry_after == 0);
@@ -893,7 +893,7 @@ static struct weir__store_request take_of(struct server *server, const struct we
 					     .caller = &caller };
 }
 
-/* A limit for all requests has an empty key, which need not be anywhere. */
+/* A limit without a key has an empty key, and its pointer may be NULL. */
 static void an_empty_key_is_leased(void)
 {
 	struct fixture fixture;
@@ -1015,8 +1015,8 @@ static void any_step(struct fixture *fixture)
 	}
 }
 
-/* The limit does not refill, so what was allowed, minus what was refunded, and what is left never exceed it. And units are spent only while the
- * store counts them as lent. */
+/* The limit does not refill, so what was allowed, minus what was refunded, and what is left never exceed it. And units
+ * are spent only while the store counts them as lent. */
 static void servers_never_allow_more_than_the_limit(void)
 {
 	uint64_t allowed_here = 0, refunded_here = 0;
