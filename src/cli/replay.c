@@ -181,7 +181,7 @@ static int check_output(const struct replay_options *options, const char *option
 		return complain(option, path, "use the path of a file");
 	if (weir__output_is_input(path, options->log.paths, options->log.n_paths) ||
 	    weir__output_is_input(path, policies, 2))
-		return complain(option, path, "weir replay also reads this file; use another one");
+		return complain(option, path, "weir replay also reads this file; use another file");
 	return DONE;
 }
 
@@ -193,7 +193,7 @@ static int check_outputs(const struct replay_options *options)
 		code = check_output(options, "--html", options->html_path);
 	if (code == DONE && options->csv_path && options->html_path &&
 	    weir__output_is_same(options->csv_path, options->html_path))
-		code = complain("--html", options->html_path, "--csv has the same file; use another one");
+		code = complain("--html", options->html_path, "--csv has the same file; use a different file");
 	return code;
 }
 

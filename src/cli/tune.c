@@ -352,7 +352,7 @@ static bool check_output(const struct weir__tune_options *log, const char *optio
 {
 	if (path &&
 	    (weir__output_is_input(path, log->paths, log->log.n_paths) || weir__output_is_input(path, &log->policy, 1)))
-		return refuse(option, path, "weir tune also reads this file; use another one");
+		return refuse(option, path, "weir tune also reads this file; use another file");
 	return true;
 }
 
@@ -384,7 +384,7 @@ static bool check_log(struct arguments *arguments)
 	if (!check_output(log, "--write", log->write) || !check_output(log, "--svg", log->svg))
 		return false;
 	if (log->write && log->svg && weir__output_is_same(log->write, log->svg))
-		return refuse("--svg", log->svg, "--write has the same file; use another one");
+		return refuse("--svg", log->svg, "--write has the same file; use a different file");
 	if (log->key == NULL && weir__tuning_is_of_shares(&log->wish))
 		log->key = "ip";
 	log->log.paths = log->paths;

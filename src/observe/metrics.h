@@ -155,14 +155,14 @@
 	X(LEASE_UNITS, "rate_limiter_lease_units", COUNTER, "", "event", \
 	  "Units of leased limits by event: granted by the store, returned to it, or expired unspent.") \
 	X(LEASE_DROPPED, "rate_limiter_lease_dropped", COUNTER, "", "", \
-	  "Draws and returns of units that were not made because too many were under way.") \
+	  "Draws, returns and pushes that were not made because too many were under way, or memory ran out.") \
 	X(EVENTUAL_DECISIONS, "rate_limiter_eventual_decisions", COUNTER, "", "outcome", \
-	  "Requests that this server decided by what the store last said of the key, by outcome: allowed or denied.") \
+	  "Requests that this server decided by the state of the key that the store last reported, by outcome: allowed or denied.") \
 	X(EVENTUAL_WAITING, "rate_limiter_eventual_waiting_units", GAUGE, "", "", \
 	  "Units of eventual limits that this server allowed and the store has not confirmed, of all keys.") \
-	X(EVENTUAL_PUSHES, "rate_limiter_eventual_pushes", COUNTER, "", "", "Times that what a key had used was pushed to the store, and the key was read.") \
+	X(EVENTUAL_PUSHES, "rate_limiter_eventual_pushes", COUNTER, "", "", "Pushes of a key: its charges were sent to the store, and its state was read.") \
 	X(EVENTUAL_BOUND, "rate_limiter_eventual_bound_units", GAUGE, "", "algorithm, service, limit", \
-	  "Units by which all servers together may exceed an eventual limit, for a key: ahead, times the servers minus one.") \
+	  "Units by which all servers together may exceed an eventual limit, for each key: ahead times (servers - 1).") \
 	X(STORE_SECONDS, "rate_limiter_store_decision_duration_seconds", HISTOGRAM, "seconds", "", \
 	  "How long the store took to decide a request.") \
 	X(TLS_HANDSHAKES, "rate_limiter_tls_handshakes", COUNTER, "", "", "TLS handshakes that completed.") \

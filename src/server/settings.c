@@ -102,12 +102,12 @@ const struct weir__setting weir__setting_rows[WEIR__SETTINGS] = {
 	{ "http_idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "60s", PLACE(http_idle_ns), "TIME",
 	  "Close an HTTP/1.1 connection that sends no request for this long after its last response; 0 means never.", NULL },
 	{ "http2_idle", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "10min", PLACE(http2_idle_ns), "TIME",
-	  "Close an HTTP/2 connection, so also one of gRPC, on which nothing was sent for this long; 0 means never. A client "
-	  "that waits, such as a gRPC client that watches the health, gets a PING instead. It is closed if it then sends "
-	  "nothing for the same time.", NULL },
+	  "Close an HTTP/2 connection, also one of gRPC, on which nothing was sent for this long; 0 means never. A client that "
+	  "waits, such as a gRPC client that watches the health, first gets a PING. The server closes the connection if no "
+	  "acknowledgement arrives within the same time.", NULL },
 	{ "http2_age", WEIR__SETTING_DURATION, 0, 365 * DAY_NS, "0", PLACE(http2_age_ns), "TIME",
-	  "Ask the client of an HTTP/2 connection to open a new one after this long, by GOAWAY, so that load balancers spread "
-	  "connections again; 0 means never. Up to a tenth less, so that not all clients do it at once.", NULL },
+	  "Ask HTTP/2 clients to open a new connection after this long, by GOAWAY, so that load balancers spread connections "
+	  "again; 0 means never. Each connection gets up to a tenth less, so that not all clients reconnect at once.", NULL },
 	{ "header_time", WEIR__SETTING_DURATION, 100000000, DAY_NS, "10s", PLACE(header_time_ns), "TIME",
 	  "Refuse a request that is still incomplete this long after its first byte, or, for the first one of an HTTP "
 	  "connection, this long after it was accepted. A connection that has sent nothing by then is closed. If the server has "

@@ -163,7 +163,7 @@ static void push_if_due(struct record *record, const struct weir_claim *claim, s
 		unqueue(record);
 }
 
-/* Counts the cost as waiting. FULL: more than `ahead` would wait. UNKNOWN: there is no valid mirror. Pushes up to
+/* Counts the cost as waiting. FULL: more than `ahead` would wait. UNKNOWN: the mirror is not valid. Pushes up to
  * *ret_turn do not contain the cost. */
 static enum reserved reserve(struct record *record, const struct weir_claim *claim, struct rule *rule,
 			     uint32_t *ret_turn)
