@@ -25,8 +25,8 @@ bool weir__output_is_input(const char *path, const char *const *inputs, size_t n
 	return false;
 }
 
-/* Sets the mode, because its mode may differ if the file exists. But not of a device or pipe: a new mode of /dev/null,
- * for example, would affect the whole machine. */
+/* Sets the mode, because a file that exists may have a different mode. But not of a device or pipe: a new mode of
+ * /dev/null, for example, would affect the whole machine. */
 static bool restrict_mode(int file)
 {
 	struct stat status;

@@ -207,7 +207,7 @@ static void print_why_passed(const struct weir__tune_found *found)
 		       best->limit.burst, best->limit.count, span(best->limit.period, rate));
 		break;
 	default:
-		printf("  algorithm  a queue lets them go evenly, never more than %" PRIu64 " in any %s.\n",
+		printf("  algorithm  a queue lets requests pass evenly, never more than %" PRIu64 " in any %s.\n",
 		       best->limit.count, span(best->limit.period, rate));
 		printf("  queue      %" PRIu64
 		       " places: with more, too many requests would wait longer, or none would be denied.\n",
@@ -218,7 +218,7 @@ static void print_why_passed(const struct weir__tune_found *found)
 	print_merit(found, best);
 	puts(".");
 	if (is_tied(found))
-		puts("  growth     other bursts deny as few: this one would deny fewest if traffic doubled, again and again.");
+		puts("  growth     other bursts deny as few: this one would deny fewest if traffic doubled, and doubled again.");
 }
 
 static void print_why_wait(const struct weir__tune_found *found)

@@ -62,10 +62,10 @@ static void print_queue(const struct report *report)
 	print_span(report->wish->wait);
 	fputs(", ", stdout);
 	weir__tune_rate(stdout, report->wish->outflow);
-	printf(" lets %" PRIu64 " %s go, and one more goes at once.\n            The last place waits ",
+	printf(" lets %" PRIu64 " %s pass, and one more passes at once.\n            The last place waits ",
 	       sizing->places - 1, of_requests(sizing->places - 1));
 	print_span(sizing->last_waits);
-	puts(". One place more would wait longer than you wish.");
+	puts(". The next place would wait longer than you wish.");
 }
 
 static void print_overload(const struct report *report)
@@ -81,7 +81,7 @@ static void print_overload(const struct report *report)
 		     "            The queue is for requests that arrive in bursts.");
 		return;
 	}
-	printf(" is more than leaves. An empty queue takes %" PRIu64 " %s, then it is full:\n"
+	printf(" is more than the outflow. An empty queue takes %" PRIu64 " %s, then it is full:\n"
 	       "            the first denial is after ",
 	       sizing->passes, of_requests(sizing->passes));
 	print_span(sizing->denies_at);
@@ -93,12 +93,11 @@ static void print_burst(const struct report *report)
 {
 	const struct weir__sizing *const sizing = &report->sizing;
 
-	fputs("  burst     in ", stdout);
+	printf("  burst     %" PRIu64 " %s in ", sizing->arrive,
+	       sizing->arrive == 1 ? "request arrives" : "requests arrive");
 	print_span(report->wish->lasts);
-	printf(" arrive %" PRIu64 " %s. To deny none of them, the queue needs %" PRIu64
-	       " %s,\n            and the last waits ",
-	       sizing->arrive, of_requests(sizing->arrive), sizing->places_needed,
-	       sizing->places_needed == 1 ? "place" : "places");
+	printf(". To deny none of them, the queue needs %" PRIu64 " %s,\n            and the last waits ",
+	       sizing->places_needed, sizing->places_needed == 1 ? "place" : "places");
 	print_span(sizing->would_wait);
 	if (!sizing->is_too_long) {
 		puts(": it fits.");
@@ -106,7 +105,7 @@ static void print_burst(const struct report *report)
 	}
 	fputs(": longer than you wish. An outflow of ", stdout);
 	weir__tune_rate(stdout, (struct weir__rate){ sizing->enough, report->wish->outflow.period });
-	puts(" would do.");
+	puts(" is enough.");
 }
 
 static void print_rest(const struct report *report)
@@ -121,7 +120,7 @@ static void print_rest(const struct report *report)
 	bucket.shape = false;
 	weir_limit_print(&bucket, text);
 	printf("  instead   %s denies the same requests and delays none:\n"
-	       "            use it if what is behind it can take %" PRIu64 " at once.\n",
+	       "            use it if your backend can take %" PRIu64 " at once.\n",
 	       text, report->sizing.places);
 }
 

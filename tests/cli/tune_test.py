@@ -66,7 +66,7 @@ class Size(Folder):
         words = ("--inflow", "120/s", "--wait", "2s", "--lasts", "20s")
         code, out, _ = tune(*words, "--outflow", "100/s")
         self.assertEqual(code, 4)
-        self.assertIn("and the last waits 4 s: longer than you wish. An outflow of 110/s would do.", out)
+        self.assertIn("and the last waits 4 s: longer than you wish. An outflow of 110/s is enough.", out)
         self.assertEqual(tune(*words, "--outflow", "110/s")[0], 0)
         self.assertEqual(tune(*words, "--outflow", "109/s")[0], 4)
 
