@@ -49,8 +49,8 @@ enum weir_policy_store {
 /* How servers that share a limit in Redis agree on it. A limit in a table is always exact. */
 enum weir_policy_consistency {
 	WEIR_POLICY_EXACT,    /* Redis decides every request */
-	WEIR_POLICY_LEASE,    /* a server draws units ahead and spends them without Redis */
-	WEIR_POLICY_EVENTUAL, /* a server decides by what Redis last said, and tells it later what it allowed */
+	WEIR_POLICY_LEASE,    /* a server draws units in advance and spends them without calling Redis */
+	WEIR_POLICY_EVENTUAL, /* a server decides by the state that Redis last reported, and pushes its charges later */
 };
 
 #define WEIR_POLICY_NO_PLAN UINT32_MAX
@@ -75,7 +75,7 @@ struct weir_policy_plan {
 	uint32_t stranded; /* LEASE: the most units that all servers may hold unspent, in percent of the limit */
 	uint32_t
 		ahead; /* EVENTUAL: the most units that Redis has not confirmed to one server, in percent of the limit */
-	weir_ns sync;  /* EVENTUAL: how often a server pushes what it allowed to Redis */
+	weir_ns sync;  /* EVENTUAL: how often a server pushes its charges to Redis */
 	/* Of a limit that shapes: how long a server holds back the response of /v1/authorize at most. 0: it does not.
 	 * The library returns the delay and never waits. */
 	weir_ns wait;

@@ -28,12 +28,12 @@ static const char check_help[] =
 	"relative to where you are, as for weir serve, or else to the directory of the file. A policy in etcd\n"
 	"or Redis is not read.\n"
 	"\n"
-	"Limits with `consistency: lease` or `eventual` for which that is not possible are named, with the reason. They stay\n"
-	"exact. So are eventual limits that a few servers may exceed by the whole limit.\n"
+	"Also names limits with `consistency: lease` or `eventual` that stay exact, with the reason, and eventual\n"
+	"limits that ten servers or fewer may exceed by the whole limit.\n"
 	"\n"
 	"  --against OLD  show also what happens to the keys of each limit if the policy replaces OLD, a file\n"
 	"                 or a directory: they are kept, converted, or start over, and why.\n"
-	"                 And how servers agree on a limit, if that changes\n"
+	"                 Also names limits whose consistency changes\n"
 	"  --json         output for programs, on standard output: an object with `files` and `diagnostics`,\n"
 	"                 which have file, line, column, severity (error, warning, note), message and hint\n"
 	"  --help         show this\n"
@@ -156,7 +156,7 @@ static struct weir_policy *read_policy(struct check *check, const char *path, ch
 
 /* --- consistency ------------------------------------------------------------------------------------------------- */
 
-/* How servers agree on the limit: exact, if what the policy says is not possible. */
+/* The consistency of the limit: exact, if the policy's is not possible. */
 static struct weir__policy_agreement agree(const struct weir_policy_plan *of)
 {
 	const bool is_shared = of->store != WEIR_POLICY_STORE_TABLE && !of->is_local && !of->is_unlimited;
@@ -176,7 +176,7 @@ static void print_note(struct check *check, const char *line)
 		printf("  %s\n", line);
 }
 
-/* Names the limits that stay exact although the policy says otherwise. */
+/* Names limits that stay exact although the policy says lease or eventual. */
 static void print_exact(struct check *check, const struct weir_policy *policy)
 {
 	char line[256];
@@ -192,7 +192,7 @@ static void print_exact(struct check *check, const struct weir_policy *policy)
 	}
 }
 
-/* Names the limits of which a few servers may be ahead by the whole limit. */
+/* Names eventual limits that a few servers may exceed by the whole limit. */
 static void print_ahead(struct check *check, const struct weir_policy *policy)
 {
 	char line[256];

@@ -30,12 +30,12 @@ enum weir__link_result {
 #define WEIR__LINK_HERE "127.0.0.1:6380"
 const char *weir__link_default(void);
 
-/* Of the options in every help: where the server is, */
+/* Help lines for the option with the server's address, in the help of every command that calls a server. */
 #define WEIR__LINK_AT_HELP                                                                                             \
 	"  --at WHERE            HOST:PORT, tls://HOST:PORT, or the path of a socket (with a slash).\n"                \
 	"                        Default: WEIR_AT from the environment, or else " WEIR__LINK_HERE "\n"
 
-/* and who asks. */
+/* Help lines for the options to authenticate. */
 #define WEIR__LINK_USER_HELP                                                                                           \
 	"  --user USER           the user to authenticate as, if the server has users. Default: default\n"             \
 	"  --password-file FILE  a file with the password as its first line. Without it the password\n"                \

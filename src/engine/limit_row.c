@@ -12,7 +12,7 @@ static const char *store_word(const struct weir__context *context, const struct 
 	return has_redis && !row->is_local && row->store != WEIR_POLICY_STORE_TABLE ? "redis" : "table";
 }
 
-/* Whether the policy says so of a limit in Redis. One for which that is not possible is exact. */
+/* Whether the limit is in Redis and its policy has this consistency. The plan may still make it exact. */
 static bool has_plan(const struct weir__context *context, const struct weir__guard_row *row,
 		     enum weir_policy_consistency consistency, struct weir_plan *ret_plan)
 {

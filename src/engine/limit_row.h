@@ -25,7 +25,7 @@ bool weir__limit_row_is_leased(const struct weir__context *context, const struct
 /* How many units of a key this server may allow before the store has confirmed them. 0: the limit is not eventual. */
 uint64_t weir__limit_row_ahead(const struct weir__context *context, const struct weir__guard_row *row);
 
-/* By how many units all servers together may exceed an eventual limit of which each may be this far ahead. */
+/* By how many units all servers together may exceed an eventual limit, if each may be `ahead` units ahead. */
 uint64_t weir__limit_row_bound(const struct weir__context *context, uint64_t ahead);
 
 /* `most` of the terms, and `ahead`, are 0 if the limit has another consistency. */

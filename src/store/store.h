@@ -138,19 +138,19 @@ enum { WEIR__STORE_LATENCIES = 16, WEIR__STORE_LATENCY_FIRST_US = 64, WEIR__STOR
 enum weir__lease_count {
 	WEIR__LEASE_ALLOWED,  /* requests that held units covered */
 	WEIR__LEASE_DENIED,   /* requests denied here, because the store has just denied such a request */
-	WEIR__LEASE_DRAWS,    /* times that units of a key were to be drawn */
+	WEIR__LEASE_DRAWS,    /* draws for a key; not units */
 	WEIR__LEASE_GRANTED,  /* lent by the store */
 	WEIR__LEASE_SPENT,    /* spent here */
-	WEIR__LEASE_GIVEN,    /* no longer held, to be given back */
-	WEIR__LEASE_RETURNED, /* that the store took back */
+	WEIR__LEASE_GIVEN,    /* no longer held: a return to the store is queued */
+	WEIR__LEASE_RETURNED, /* taken back by the store */
 	WEIR__LEASE_EXPIRED,  /* held until the lease ended */
-	WEIR__LEASE_DROPPED,  /* draws and returns that were not made because too many were under way; not units */
+	WEIR__LEASE_DROPPED,  /* draws, returns and pushes not made, for want of room or memory; not units */
 
-	/* The same for servers that allow by their mirror, and push. */
+	/* The same for eventual limits. */
 	WEIR__AHEAD_ALLOWED,   /* requests that mirrors allowed */
 	WEIR__AHEAD_DENIED,    /* requests that mirrors denied */
-	WEIR__AHEAD_COUNTED,   /* units to be pushed */
-	WEIR__AHEAD_CONFIRMED, /* of these, the store has replied to */
+	WEIR__AHEAD_COUNTED,   /* units that wait for a push */
+	WEIR__AHEAD_CONFIRMED, /* of these, units that wait no longer */
 	WEIR__AHEAD_PUSHES,    /* pushes of a key, also of 0 units; not units */
 	WEIR__LEASE_COUNTS,
 };
@@ -204,9 +204,9 @@ struct weir__store {
 	 * due. */
 	weir_ns (*due)(struct weir__store *store, weir_ns now);
 
-	/* Begins to push what was allowed ahead and, unless another process goes on with the table, to give back what other
-	 * servers can use. Returns true if that is done. Otherwise call it again after collect. No requests may follow. NULL:
-	 * there is nothing to do. */
+	/* Begins to push waiting charges and to return held units. goes_on: another process takes over the table, and
+	 * keeps the held units. Returns true when this is done. Otherwise call it again after collect. No requests may
+	 * follow. NULL: there is nothing to do. */
 	bool (*leave)(struct weir__store *store, bool goes_on);
 
 	/* Called by the store behind this one with a finished request. Completes the request. */
@@ -256,7 +256,7 @@ static inline uint64_t weir__store_held(const struct weir__store_status *status)
 	return lent > gone ? lent - gone : 0;
 }
 
-/* Units that were allowed and that this process pushes, because the store has not confirmed them. As above, the sum may be off for a moment. */
+/* Units that wait until the store has confirmed them. As above, the sum may be off for a moment. */
 static inline uint64_t weir__store_waiting(const struct weir__store_status *status)
 {
 	const uint64_t counted = status->lease[WEIR__AHEAD_COUNTED];

@@ -1,12 +1,12 @@
-/* held.h: slots for units that a store in front of another holds ahead of a limit.
+/* held.h: additional slots for a key, for leased units and for units of eventual limits that wait.
  *
- * Such a slot is beside the key's own. Its place follows from the hash of the key and a salt, which differs with
- * everything that makes the slot useless: another plan of the limit, another duration, another start of the process.
- * So such slots are never removed. Nothing finds them, and they are free after their time, or evicted before, like any
- * slot.
+ * The place of such a slot follows from the hash of the key and a salt. For leases, the salt depends on everything that
+ * makes the slot useless when it changes: the plan of the limit, the duration, the start of the process. So such slots
+ * are never removed: after a change nothing finds them, and they are reused after their end, or evicted before, like
+ * any slot.
  *
- * full_at is the end of the lease, by CLOCK_BOOTTIME and the anchor in the header, which is close to the table's clock.
- * The difference only matters for when the slot is free. */
+ * full_at is the end, by CLOCK_BOOTTIME plus the anchor in the header, which is close to the table's clock. The
+ * difference only affects when the slot can be reused. */
 #ifndef WEIR_STORE_TABLE_HELD_H
 #define WEIR_STORE_TABLE_HELD_H
 
