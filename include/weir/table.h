@@ -61,15 +61,18 @@ struct weir_table_limit;
 /* Maxima of limits in a table; weir_table_add_limit rejects a limit beyond them.
  * - Smooth buckets: the count of the rate in lowest terms is at most WEIR_TABLE_RATE_MAX, and an empty bucket is full
  *   after at most WEIR_TABLE_DURATION_MAX.
- * - Refill interval and fixed windows: burst and count are at most WEIR_TABLE_COUNT_MAX. The bucket is full, or the
- *   window over, after at most WEIR_TABLE_DURATION_MAX. With count all, a window stops counting at
- *   WEIR_TABLE_COUNT_MAX.
+ * - Refill interval: the burst is at most WEIR_TABLE_COUNT_MAX, and the bucket is full after at most
+ *   WEIR_TABLE_DURATION_MAX.
+ * - Fixed windows: the count is at most WEIR_TABLE_WINDOW_MAX if the period is in whole milliseconds. With align first,
+ *   or another period, it is at most WEIR_TABLE_COUNT_MAX. The window is over after at most WEIR_TABLE_DURATION_MAX.
+ *   With count all, a window stops counting at WEIR_TABLE_COUNT_MAX, or at WEIR_TABLE_WINDOW_MAX if its count is higher.
  * - Sliding counters: count is at most WEIR_TABLE_SLIDING_MAX, and twice the period at most WEIR_TABLE_DURATION_MAX.
  * - Sliding logs, and sliding counters with segments, count all or a higher count, are kept in the arena (see
  *   arena_bytes): count is at most WEIR_TABLE_ARENA_MAX, segments at most WEIR_TABLE_SEGMENTS_MAX, and the duration at
  *   most seven eighths of WEIR_TABLE_DURATION_MAX. */
 #define WEIR_TABLE_RATE_MAX UINT64_C(0xffffffff)
 #define WEIR_TABLE_COUNT_MAX UINT64_C(0xfffffff)
+#define WEIR_TABLE_WINDOW_MAX ((UINT64_C(1) << 46) - 1)
 #define WEIR_TABLE_SLIDING_MAX UINT64_C(0x3fff)
 #define WEIR_TABLE_ARENA_MAX (UINT64_C(1) << 46)
 #define WEIR_TABLE_SEGMENTS_MAX UINT64_C(0xfffff)

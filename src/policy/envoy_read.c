@@ -1,6 +1,5 @@
 /* envoy_read.c: parses configurations of Envoy's ratelimit service. It accepts what that service accepts, and reports
  * everything that the service rejects, all errors at once. */
-#include <weir/table.h>
 
 #include <stdio.h>
 
@@ -99,11 +98,6 @@ static uint64_t read_requests(const struct weir__policy_reading *reading, const 
 	if (!is_number)
 		weir__diagnostics_add(reading->diagnostics, node->at,
 				      "invalid requests_per_unit; use a whole number, 0 to 4294967295");
-	else if (number > WEIR_TABLE_COUNT_MAX)
-		weir__diagnostics_add(
-			reading->diagnostics, node->at,
-			"requests_per_unit %s: windows count up to %llu; 'unlimited: true' allows everything",
-			node->text.at, (unsigned long long)WEIR_TABLE_COUNT_MAX);
 	return is_number ? number : 0;
 }
 

@@ -43,7 +43,6 @@ static void mistakes_are_all_told(void)
 		"e.yaml:14:60: invalid shadow_mode; use true or false\n"
 		"e.yaml:14:79: found a string; rate_limit must be a map\n"
 		"e.yaml:16:27: found a map; descriptors must be a list\n"
-		"e.yaml:17:60: requests_per_unit 4294967295: windows count up to 268435455; 'unlimited: true' allows everything\n"
 		"e.yaml:18:11: found a list; key must be a string\n");
 }
 

@@ -80,10 +80,10 @@ static void limits_that_no_table_has(void)
 			"  - {name: b, limit: '18446744073709551615/s', on_store_failure: {local: 1/7000day}}\n"
 			"  - name: c\n"
 			"    limit: 5/s\n"
-			"    overrides: [{when: {plan: gold}, limit: 4294967295/s fixed_window}]\n"
+			"    overrides: [{when: {plan: gold}, limit: 4294967295/s fixed_window align first}]\n"
 			"  - {name: d, limit: 1/6671day}\n"
 			"  - {name: e, limit: 4294967295/s}\n"
-			"  - {name: f, limit: 268435455/s fixed_window}\n") == NULL);
+			"  - {name: f, limit: 4294967295/s fixed_window}\n") == NULL);
 	CHECK_TEXT(
 		reported,
 		"p.yaml:2:22: limit '1/10000day' of 'a': in a table a used-up key must be full again after at most "
@@ -92,8 +92,8 @@ static void limits_that_no_table_has(void)
 		"most 4294967295\n"
 		"p.yaml:3:74: limit '1/7000day' of 'b': in a table a used-up key must be full again after at most "
 		"576460632303423488 ns: 6671 whole days\n"
-		"p.yaml:6:45: limit '4294967295/s fixed_window' of 'c': in a table a count or burst is at most "
-		"268435455\n");
+		"p.yaml:6:45: limit '4294967295/s fixed_window align first' of 'c': in a table the count of a fixed_window "
+		"with align first, or with a period that is not in whole milliseconds, is at most 268435455\n");
 }
 
 #define NEVER(limit, name, cost, most)                                                                                 \

@@ -148,7 +148,7 @@ class Generator:
             limit["unit"] = self.random.choice(self.units)
             if self.random.random() < 0.2:
                 limit["unit"] = limit["unit"].upper()
-            count = self.random.choice([0, 1, 2, 3, 5, 7, 8, 17, 18, 20, 40, 57, 58, 1000, 268435455])
+            count = self.random.choice([0, 1, 2, 3, 5, 7, 8, 17, 18, 20, 40, 57, 58, 1000, 2**32 - 1])
             if count or self.random.random() < 0.5:
                 limit["requests_per_unit"] = count
         if self.random.random() < 0.4:
@@ -224,7 +224,7 @@ class Generator:
         if self.random.random() < 0.1:
             number = self.random.randrange(6)
             unit = UNITS[self.units[number % len(self.units)]][0]
-            return [("inline", str(number))], ([3, 10, 0, 50, 1000, 268435455][number], unit), self.hits()
+            return [("inline", str(number))], ([3, 10, 0, 50, 1000, 2**32 - 1][number], unit), self.hits()
         while True:
             entries = self.entries(domain)
             if self.is_unlike_others(domain, entries):
@@ -499,9 +499,6 @@ DIFFERENCES = {
     ],
     "More than 64 descriptors, or 512 entries": [
         ([by("nothing=1")] * 65, [OK] + [(OK, None, 0)] * 65, "INVALID_ARGUMENT"),
-    ],
-    "Large inline limits": [
-        ([by("in=2", limit=(268435456, YEAR))], fine(268435456, 268435455), "INVALID_ARGUMENT"),
     ],
     "Large costs": [
         ([by("look=2", hits=2**63)], "UNKNOWN", over(2)),

@@ -14,6 +14,9 @@ static const uint32_t window_mask = (UINT32_C(1) << WEIR__SLOT_WINDOW_BITS) - 1;
 
 _Static_assert(WEIR_TABLE_COUNT_MAX == (UINT32_C(1) << WEIR__SLOT_LEVEL_SHIFT) - 1, "see table.h");
 _Static_assert(WEIR_TABLE_SLIDING_MAX == (UINT32_C(1) << WEIR__SLOT_WINDOW_BITS) - 1, "see table.h");
+_Static_assert(WEIR_TABLE_WINDOW_MAX == (UINT64_C(1) << (WEIR__SLOT_LEVEL_SHIFT + WEIR__SLOT_WIDE_BITS)) - 1,
+	       "see table.h");
+_Static_assert(WEIR__SLOT_WIDE_NS >> WEIR__SLOT_WIDE_BITS > 0, "the lower bits are less than a millisecond");
 
 /* On a hash collision the slot may belong to a key of another limit and hold any value. So at most one burst counts as
  * missing. */
@@ -34,6 +37,19 @@ static struct weir_state unpack_counter(const struct weir_plan *plan, uint32_t c
 				    .hi = number > ahead ? number - ahead : 0 };
 }
 
+static struct weir_state unpack_window(const struct weir__slot_format *format, struct weir_state slot)
+{
+	const weir_ns end = weir__slot_resets_at(format, slot);
+	const uint64_t counted = weir__slot_own(slot) & count_mask;
+
+	return (struct weir_state){
+		.lo = end > format->plan.period ? end - format->plan.period : 0,
+		.hi = format->is_wide ?
+			      counted << WEIR__SLOT_WIDE_BITS | (weir__slot_full_at(slot) + format->epoch - end) :
+			      counted,
+	};
+}
+
 struct weir_state weir__slot_unpack(const struct weir__slot_format *format, struct weir_state slot)
 {
 	const weir_ns full_at = weir__slot_full_at(slot) + format->epoch;
@@ -49,8 +65,7 @@ struct weir_state weir__slot_unpack(const struct weir__slot_format *format, stru
 	case WEIR_KIND_COUNTER:
 		return unpack_counter(&format->plan, counted, full_at);
 	default:
-		return (struct weir_state){ .lo = full_at > format->plan.period ? full_at - format->plan.period : 0,
-					    .hi = counted };
+		return unpack_window(format, slot);
 	}
 }
 
@@ -59,16 +74,33 @@ static uint64_t with_level(const struct weir__slot_format *format, uint64_t coun
 {
 	const uint64_t level = used >= format->plan.most ?
 				       WEIR__SLOT_LEVEL_MOST :
-				       weir__min((used * format->levels) >> 32, WEIR__SLOT_LEVEL_MOST - 1);
+				       weir__min((used * format->levels) >> 60, WEIR__SLOT_LEVEL_MOST - 1);
 
 	return counted | level << WEIR__SLOT_LEVEL_SHIFT;
+}
+
+/* The end of a wide window is rounded up. It is a whole millisecond, unless another store's clock made it. With count all,
+ * counting stops at the most that fits. */
+static weir_ns pack_window(const struct weir__slot_format *format, const struct weir_state *state, uint64_t *ret_own)
+{
+	const weir_ns end = state->lo + format->plan.period;
+	uint64_t counted = weir__min(state->hi, WEIR_TABLE_COUNT_MAX);
+
+	if (!format->is_wide) {
+		*ret_own = with_level(format, counted, counted);
+		return end;
+	}
+	counted = weir__min(state->hi, WEIR_TABLE_WINDOW_MAX);
+	*ret_own = with_level(format, counted >> WEIR__SLOT_WIDE_BITS, counted);
+	return (weir_ns)weir__div_up(end, WEIR__SLOT_WIDE_NS) * WEIR__SLOT_WIDE_NS +
+	       (counted & ((UINT64_C(1) << WEIR__SLOT_WIDE_BITS) - 1));
 }
 
 /* Returns the state's full_at in Unix time, and its own bits in *ret_own. */
 static weir_ns pack_state(const struct weir__slot_format *format, const struct weir_state *state, uint64_t *ret_own)
 {
 	const struct weir_plan *const plan = &format->plan;
-	uint64_t previous, current, counted;
+	uint64_t previous, current;
 	weir_ns full_at;
 
 	switch (plan->kind) {
@@ -85,9 +117,7 @@ static weir_ns pack_state(const struct weir__slot_format *format, const struct w
 		*ret_own = with_level(format, previous << WEIR__SLOT_WINDOW_BITS | current, previous + current);
 		return (state->hi + (current ? 2 : 1)) * plan->period;
 	default:
-		counted = weir__min(state->hi, WEIR_TABLE_COUNT_MAX); /* with count all, counting stops there */
-		*ret_own = with_level(format, counted, counted);
-		return state->lo + plan->period;
+		return pack_window(format, state, ret_own);
 	}
 }
 
@@ -140,6 +170,14 @@ static int refuse(struct weir_message *ret_message, const char *what, uint64_t m
 	return WEIR_ERR_MAXIMUM;
 }
 
+static int refuse_window(struct weir_message *ret_message)
+{
+	return refuse(
+		ret_message,
+		"the count of a fixed_window with align first, or with a period that is not in whole milliseconds,",
+		WEIR_TABLE_COUNT_MAX);
+}
+
 static int refuse_duration(struct weir_message *ret_message, weir_ns most)
 {
 	const weir_ns day = UINT64_C(86400000000000);
@@ -179,6 +217,12 @@ static weir__u128 longest(const struct weir_plan *plan)
 	}
 }
 
+/* Whether all windows end on a whole millisecond. */
+static bool can_be_wide(const struct weir_plan *plan)
+{
+	return !(plan->flags & WEIR_PLAN_FIRST) && plan->period % WEIR__SLOT_WIDE_NS == 0;
+}
+
 /* 7/8 of the maximum, since table_history.c may set a slot's full_at later by an eighth of the duration. */
 int weir__slot_format_init_histories(struct weir__slot_format *format, const struct weir_plan *plan, weir_ns epoch,
 				     struct weir_message *ret_message)
@@ -213,8 +257,12 @@ int weir__slot_format_init(struct weir__slot_format *format, const struct weir_p
 				   refuse_without_arena(ret_message);
 	if (is_bucket && plan->count > WEIR_TABLE_RATE_MAX)
 		return refuse(ret_message, "the count of a rate in lowest terms", WEIR_TABLE_RATE_MAX);
-	if (!is_bucket && plan->most > WEIR_TABLE_COUNT_MAX)
-		return refuse(ret_message, "a count or burst", WEIR_TABLE_COUNT_MAX);
+	if (plan->kind == WEIR_KIND_INTERVAL && plan->most > WEIR_TABLE_COUNT_MAX)
+		return refuse(ret_message, "a burst with refill interval", WEIR_TABLE_COUNT_MAX);
+	if (plan->kind == WEIR_KIND_WINDOW && plan->most > WEIR_TABLE_WINDOW_MAX)
+		return refuse(ret_message, "a count", WEIR_TABLE_WINDOW_MAX);
+	if (plan->kind == WEIR_KIND_WINDOW && plan->most > WEIR_TABLE_COUNT_MAX && !can_be_wide(plan))
+		return refuse_window(ret_message);
 	if (longest(plan) > WEIR_TABLE_DURATION_MAX)
 		return refuse_duration(ret_message, WEIR_TABLE_DURATION_MAX);
 	*format = (struct weir__slot_format){ .plan = *plan, .epoch = epoch };
@@ -223,7 +271,8 @@ int weir__slot_format_init(struct weir__slot_format *format, const struct weir_p
 		format->unit_rest = (uint64_t)(weir__mul(format->unit_ns, plan->count) - plan->period);
 	} else {
 		format->tag = WEIR__SLOT_COUNTED;
-		format->levels = ((uint64_t)WEIR__SLOT_LEVEL_MOST << 32) / plan->most;
+		format->levels = ((uint64_t)WEIR__SLOT_LEVEL_MOST << 60) / plan->most;
+		format->is_wide = plan->kind == WEIR_KIND_WINDOW && plan->most > WEIR_TABLE_COUNT_MAX;
 	}
 	return WEIR_OK;
 }

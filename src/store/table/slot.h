@@ -10,7 +10,7 @@
  *
  *     bucket     full at full_at - own/count ns: own counts back from the rounded-up nanosecond, in 1/count ns
  *     interval   full at full_at; own tokens are missing
- *     window     ends at full_at; own is the count
+ *     window     ends at full_at; own is the count. WIDE windows end on a whole millisecond: see WEIR__SLOT_WIDE_BITS
  *     counter    own is the count of the previous window (upper 14 bits) and of the current one; full_at is the end of
  *                the window after the current one, or of the current one if only the previous window has a count
  *
@@ -43,6 +43,11 @@ enum {
 	WEIR__SLOT_WINDOW_BITS = 14, /* for each of a counter's two windows */
 };
 
+/* The slot of a WIDE window has no room for its count. The upper bits of the count are in own. The lower WIDE_BITS bits are
+ * nanoseconds that are added to full_at, less than a millisecond, so the slot is free that much later. */
+#define WEIR__SLOT_WIDE_BITS 18
+#define WEIR__SLOT_WIDE_NS UINT64_C(1000000)
+
 #define WEIR__SLOT_FOLDED (UINT32_C(1) << 27)
 #define WEIR__SLOT_ROOT_MASK (WEIR__SLOT_FOLDED - 1) /* for the number of a root, or for folded units */
 
@@ -54,10 +59,11 @@ enum {
 struct weir__slot_format {
 	struct weir_plan plan;
 	weir_ns epoch;
-	uint64_t levels;    /* counted kinds: levels per unit, times 2^32 */
+	uint64_t levels;    /* counted kinds: levels per unit, times 2^60 */
 	uint64_t unit_ns;   /* buckets: ns per unit, rounded up */
 	uint64_t unit_rest; /* buckets: what rounding up has added, in 1/count ns */
 	uint32_t tag;
+	bool is_wide; /* windows: see WEIR__SLOT_WIDE_BITS */
 };
 
 static inline uint32_t weir__slot_fingerprint(struct weir_state slot)
@@ -203,6 +209,14 @@ static inline struct weir_state weir__slot_charge_bucket(const struct weir__slot
 		full_at--;
 	}
 	return weir__slot_make(weir__slot_fingerprint(slot), (uint32_t)own, full_at, format->tag);
+}
+
+/* The instant from which on the key has used nothing, without the nanoseconds of a wide window. */
+static inline weir_ns weir__slot_resets_at(const struct weir__slot_format *format, struct weir_state slot)
+{
+	const weir_ns full_at = weir__slot_full_at(slot) + format->epoch;
+
+	return WEIR__UNLIKELY(format->is_wide) ? full_at - full_at % WEIR__SLOT_WIDE_NS : full_at;
 }
 
 /* Returns the state that core continues from. A free slot unpacks to a full bucket or a reset window. */

@@ -678,7 +678,7 @@ struct weir_table_key weir__table_inspect(struct weir_table *table, const struct
 	slot = place.is_old ? weir__key_pack(&found, &state) : place.seen;
 	return (struct weir_table_key){
 		.is_stored = place.slot != NULL,
-		.full_at = weir__slot_fingerprint(slot) ? weir__slot_full_at(slot) + table->epoch : 0,
+		.full_at = weir__slot_fingerprint(slot) ? weir__slot_resets_at(&found.view.format, slot) : 0,
 		.verdict = weir_step_peek(&found.view.format.plan, &state, now, cost),
 		.tokens = weir_step_tokens(&found.view.format.plan, &state, now),
 	};

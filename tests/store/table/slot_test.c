@@ -44,14 +44,19 @@ static struct weir__slot_format any_format(weir_ns epoch)
 
 	do {
 		limit = weir_limit_of((enum weir_algorithm)below(5), 1, 1);
+
+		const bool is_wide = limit.algorithm == WEIR_FIXED_WINDOW && below(2);
+
 		limit.count = any_number(limit.algorithm == WEIR_SLIDING_COUNTER ? WEIR_TABLE_SLIDING_MAX :
+					 is_wide                                 ? WEIR_TABLE_WINDOW_MAX :
 					 limit.algorithm == WEIR_FIXED_WINDOW    ? WEIR_TABLE_COUNT_MAX :
 										   WEIR_TABLE_RATE_MAX);
-		limit.period = any_number(WEIR_TABLE_DURATION_MAX);
+		limit.period = is_wide ? any_number(WEIR_TABLE_DURATION_MAX / 1000000) * 1000000 :
+					 any_number(WEIR_TABLE_DURATION_MAX);
 		limit.burst = any_number(below(2) ? 100 : WEIR_TABLE_COUNT_MAX);
 		limit.refill_interval = limit.algorithm == WEIR_TOKEN_BUCKET && below(2);
 		limit.shape = limit.algorithm == WEIR_LEAKY_BUCKET && below(2);
-		limit.align_first = limit.algorithm == WEIR_FIXED_WINDOW && below(2);
+		limit.align_first = limit.algorithm == WEIR_FIXED_WINDOW && !is_wide && below(2);
 		limit.count_all = limit.algorithm == WEIR_FIXED_WINDOW && below(2);
 	} while (weir_plan_compile(&limit, &plan, NULL) != WEIR_OK ||
 		 weir__slot_format_init(&format, &plan, epoch, false, NULL) != WEIR_OK);
@@ -80,10 +85,15 @@ static weir_ns next_time(const struct weir__slot_format *format, weir_ns now)
 	}
 }
 
-static struct weir_state stored(const struct weir_plan *plan, struct weir_state state)
+static uint64_t count_max(const struct weir__slot_format *format)
 {
-	if (plan->flags & WEIR_PLAN_COUNT_ALL)
-		state.hi = weir__min(state.hi, WEIR_TABLE_COUNT_MAX);
+	return format->is_wide ? WEIR_TABLE_WINDOW_MAX : WEIR_TABLE_COUNT_MAX;
+}
+
+static struct weir_state stored(const struct weir__slot_format *format, struct weir_state state)
+{
+	if (format->plan.flags & WEIR_PLAN_COUNT_ALL)
+		state.hi = weir__min(state.hi, count_max(format));
 	return state;
 }
 
@@ -106,7 +116,7 @@ static struct weir_state check_round_trip(const struct weir__slot_format *format
 	CHECK_EQ(weir__slot_fingerprint(slot), 7);
 	CHECK_EQ(weir__slot_tag(slot), format->tag);
 	CHECK_EQ(weir__slot_has_level(slot), is_counted(&format->plan));
-	CHECK(weir__slot_equal(again, stored(&format->plan, state)));
+	CHECK(weir__slot_equal(again, stored(format, state)));
 	CHECK(weir__slot_equal(weir__slot_pack(format, 7, &again), slot));
 	return again;
 }
@@ -158,8 +168,12 @@ static struct weir_state any_slot(const struct weir__slot_format *format)
 		full_at = (past + below((UINT64_C(1) << 59) / plan->period)) * plan->period - format->epoch;
 		break;
 	default:
-		full_at = plan->period + any_number((UINT64_C(1) << 60) - 1 - plan->period);
-		own = plan->flags & WEIR_PLAN_COUNT_ALL ? any_number(WEIR_TABLE_COUNT_MAX) : own;
+		full_at = plan->period + any_number((UINT64_C(1) << 59) - plan->period);
+		own = plan->flags & WEIR_PLAN_COUNT_ALL ? any_number(count_max(format)) : own;
+		if (format->is_wide) {
+			full_at += 1000000 - (full_at + format->epoch) % 1000000 + own % (1 << 18);
+			own >>= 18;
+		}
 	}
 	return weir__slot_make((uint32_t)(any() | 1), (uint32_t)own, full_at, format->tag);
 }
@@ -269,8 +283,11 @@ static void fresh_at_is_the_first_instant_at_which_nothing_is_owed(void)
 			if (is_counter)
 				CHECK(!counter_remembers(&format.plan, &state, full_at) &&
 				      counter_remembers(&format.plan, &state, full_at - 1));
+			else if (format.is_wide)
+				CHECK(uses(&format.plan, state, full_at - 1000000));
 			else
 				CHECK(uses(&format.plan, state, full_at - 1));
+			CHECK(is_counter || uses(&format.plan, state, weir__slot_resets_at(&format, slot) - 1));
 		}
 	}
 	CHECK(checked > TRIALS);
@@ -307,7 +324,10 @@ static void a_charged_bucket_is_the_charged_state_packed(void)
 }
 
 #define COUNT_OF_RATE "in a table the count of a rate in lowest terms is at most 4294967295"
-#define COUNT_OR_BURST "in a table a count or burst is at most 268435455"
+#define BURST "in a table a burst with refill interval is at most 268435455"
+#define COUNT "in a table a count is at most 70368744177663"
+#define COUNT_OFF_GRID                                                                                                 \
+	"in a table the count of a fixed_window with align first, or with a period that is not in whole milliseconds, is at most 268435455"
 #define SPAN "in a table a used-up key must be full again after at most 576460632303423488 ns: 6671 whole days"
 #define KIND                                                                                                           \
 	"a sliding_log, or a sliding_counter with segments, count all or a count above 16383, needs the table's arena, and this table has none: set arena_bytes"
@@ -330,13 +350,20 @@ static const struct {
 	{ "1/ns leaky queue 576460632303423488",                            WEIR_OK,              NULL },
 	{ "1/ns leaky queue 576460632303423489",                            WEIR_ERR_MAXIMUM,     SPAN },
 	{ "1/ns refill interval burst 268435455",                           WEIR_OK,              NULL },
-	{ "1/ns refill interval burst 268435456",                           WEIR_ERR_MAXIMUM,     COUNT_OR_BURST },
+	{ "1/ns refill interval burst 268435456",                           WEIR_ERR_MAXIMUM,     BURST },
 	{ "268435455/576460632303423488ns refill interval",                 WEIR_OK,              NULL },
 	{ "10/57646063230342348ns refill interval burst 100",               WEIR_OK,              NULL },
 	{ "10/57646063230342348ns refill interval burst 101",               WEIR_ERR_MAXIMUM,     SPAN },
 	{ "268435455/576460632303423488ns fixed_window",                    WEIR_OK,              NULL },
 	{ "268435455/576460632303423488ns fixed_window align first count all", WEIR_OK,           NULL },
-	{ "268435456/s fixed_window",                                       WEIR_ERR_MAXIMUM,     COUNT_OR_BURST },
+	{ "70368744177663/s fixed_window",                                  WEIR_OK,              NULL },
+	{ "70368744177663/ms fixed_window count all",                       WEIR_OK,              NULL },
+	{ "70368744177663/576460632303000000ns fixed_window",               WEIR_OK,              NULL },
+	{ "70368744177664/s fixed_window",                                  WEIR_ERR_MAXIMUM,     COUNT },
+	{ "268435455/us fixed_window",                                      WEIR_OK,              NULL },
+	{ "268435456/us fixed_window",                                      WEIR_ERR_MAXIMUM,     COUNT_OFF_GRID },
+	{ "268435456/1000001ns fixed_window",                               WEIR_ERR_MAXIMUM,     COUNT_OFF_GRID },
+	{ "268435456/s fixed_window align first",                           WEIR_ERR_MAXIMUM,     COUNT_OFF_GRID },
 	{ "1/576460632303423489ns fixed_window",                            WEIR_ERR_MAXIMUM,     SPAN },
 	{ "16383/288230316151711744ns sliding_counter",                     WEIR_OK,              NULL },
 	{ "16383/288230316151711745ns sliding_counter",                     WEIR_ERR_MAXIMUM,     SPAN },

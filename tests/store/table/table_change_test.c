@@ -89,6 +89,36 @@ static void a_raised_limit_reaches_everybody(void)
 	}
 }
 
+/* From a count that fits its slot to one that has bits in the slot's end, and back. */
+static void a_window_becomes_wide(void)
+{
+	static const char *const texts[] = { "200000000/hour fixed_window", "70368744177663/hour fixed_window",
+					     "4294967295/hour fixed_window", "5/hour fixed_window" };
+	struct weir_table *const table = table_for(1000, MADE_AT);
+	const struct weir_table_limit *const limit = limit_in(table, texts[0]);
+	const weir_ns turned = (MADE_AT / S(3600) + 1) * S(3600);
+
+	CHECK(takes(table, limit, "key", MADE_AT, 123456789));
+	CHECK(takes(table, limit, "one", MADE_AT, 1));
+	change_to(table, limit, texts[1], MADE_AT + 1);
+	CHECK_EQ(left(table, limit, "key", MADE_AT + 1), 70368744177663 - 123456789);
+	CHECK(takes(table, limit, "key", MADE_AT + 2, 70368744177663 - 123456789));
+	CHECK(!takes(table, limit, "key", turned - 1, 1));
+	CHECK_EQ(weir_table_peek(table, limit, "key", 3, MADE_AT + 2, 1).retry_after, turned - MADE_AT - 2);
+	CHECK_EQ(weir_table_inspect(table, limit, "key", 3, MADE_AT + 2).full_at, turned);
+	weir_table_refund(table, limit, "key", 3, MADE_AT + 3, 70368744177663 - 4294967290);
+	CHECK_EQ(left(table, limit, "one", MADE_AT + 3), 70368744177662);
+	change_to(table, limit, texts[2], MADE_AT + 4);
+	CHECK_EQ(left(table, limit, "key", MADE_AT + 4), 5);
+	CHECK_EQ(left(table, limit, "key", turned), 4294967295);
+	CHECK_EQ(left(table, limit, "one", MADE_AT + 4), 4294967294);
+	change_to(table, limit, texts[3], MADE_AT + 5);
+	CHECK_EQ(left(table, limit, "key", MADE_AT + 5), 0);
+	CHECK_EQ(left(table, limit, "one", MADE_AT + 5), 4);
+	CHECK(takes(table, limit, "key", turned, 5));
+	weir_table_free(table);
+}
+
 static void a_window_keeps_what_it_counted(void)
 {
 	static const char *const texts[][3] = {
@@ -126,7 +156,7 @@ static void what_cannot_change_is_refused(void)
 		{ "10/s fixed_window", "10/s fixed_window count all", WEIR_ERR_CHANGE },
 		{ "10/s fixed_window", "10/s fixed_window align first", WEIR_ERR_CHANGE },
 		{ "10/s sliding_counter", "20000/s sliding_counter", WEIR_ERR_NO_ARENA }, /* without an arena */
-		{ "10/s fixed_window", "268435456/s fixed_window", WEIR_ERR_MAXIMUM },
+		{ "10/s fixed_window", "70368744177664/s fixed_window", WEIR_ERR_MAXIMUM },
 		{ "10/s", "1/day burst 10000000", WEIR_ERR_MAXIMUM },
 		{ "10/s", "0/s", WEIR_ERR_LIMIT },
 		{ "10/s", "10/fortnight", WEIR_ERR_SYNTAX },
@@ -628,9 +658,10 @@ static void joint_decisions_go_by_the_new_limit(void)
 }
 
 TESTS(TEST(a_bucket_keeps_what_was_used_cut_to_the_burst), TEST(a_raised_limit_reaches_everybody),
-      TEST(a_window_keeps_what_it_counted), TEST(what_cannot_change_is_refused), TEST(the_same_limit_changes_nothing),
-      TEST(keys_that_are_not_touched_through_many), TEST(keys_that_are_touched_keep_up), TEST(denied_keys_keep_up),
-      TEST(to_and_fro_cuts_once), TEST(a_busy_limit_leaves_others_their_plans), TEST(plans_that_are_lost_are_counted),
+      TEST(a_window_becomes_wide), TEST(a_window_keeps_what_it_counted), TEST(what_cannot_change_is_refused),
+      TEST(the_same_limit_changes_nothing), TEST(keys_that_are_not_touched_through_many),
+      TEST(keys_that_are_touched_keep_up), TEST(denied_keys_keep_up), TEST(to_and_fro_cuts_once),
+      TEST(a_busy_limit_leaves_others_their_plans), TEST(plans_that_are_lost_are_counted),
       TEST(a_counter_outgrows_its_slots), TEST(a_slower_rate_keeps_slots), TEST(held_slots_give_way_first),
       TEST(a_key_has_one_slot), TEST(inspect_tells_of_the_new_limit), TEST(all_decide_by_the_new_limit),
       TEST(who_comes_late_knows_all), TEST(the_dead_block_nobody), TEST(scribbled_plans_lead_nobody_astray),

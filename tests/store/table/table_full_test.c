@@ -60,19 +60,30 @@ static void a_throttled_key_stays_whoever_comes(void)
 /* All windows end at the same time, however little is used: the key that has used least is evicted. */
 static void of_windows_the_key_that_used_least_gives_way(void)
 {
-	static const char *const windows[] = { "30/hour fixed_window", "30/hour refill interval",
-					       "30/hour sliding_counter", "30/hour fixed_window align first" };
+	static const struct {
+		const char *limit;
+		uint64_t unit;
+	} windows[] = {
+		{ "30/hour fixed_window", 1 },
+		{ "30/hour refill interval", 1 },
+		{ "30/hour sliding_counter", 1 },
+		{ "30/hour fixed_window align first", 1 },
+		{ "30000000000000/hour fixed_window", UINT64_C(1000000000000) },
+		{ "4294967295/hour fixed_window", 1 }, /* all at one level */
+		{ "4294967295/hour fixed_window", 300001 },
+	};
 
 	for (size_t i = 0; i < sizeof(windows) / sizeof(windows[0]); i++) {
 		struct weir_table *const table = tiny_table();
-		const struct weir_table_limit *const limit = limit_in(table, windows[i]);
+		const struct weir_table_limit *const limit = limit_in(table, windows[i].limit);
+		const uint64_t unit = windows[i].unit;
 
 		/* 1, 3, 5, to 29 and all: as many as there are levels. The last ones have used least. */
 		for (uint32_t key = SLOTS; key-- > 0;)
 			CHECK(weir_table_allow(table, limit, &key, sizeof(key), MADE_AT - key,
-					       key == SLOTS - 1 ? 30 : 2 * key + 1));
+					       (key == SLOTS - 1 ? 30 : 2 * key + 1) * unit));
 		for (uint32_t key = 0; key < SLOTS - 1; key++) {
-			CHECK(weir_table_allow(table, limit, &(uint32_t){ 100 + key }, 4, MADE_AT, 30));
+			CHECK(weir_table_allow(table, limit, &(uint32_t){ 100 + key }, 4, MADE_AT, 30 * unit));
 			CHECK_EQ(stats_of(table, MADE_AT).evicted, key + 1);
 			for (uint32_t k = 0; k < SLOTS; k++)
 				CHECK_EQ(is_stored(table, limit, k, MADE_AT), k > key);

@@ -19,6 +19,8 @@ static const char *const of_each_kind[] = {
 	"5/s fixed_window",
 	"5/s fixed_window align first",
 	"5/s fixed_window count all",
+	"5000000000/s fixed_window",
+	"5000000000/s fixed_window count all",
 	"20/s sliding_counter",
 };
 
