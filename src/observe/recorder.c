@@ -17,6 +17,7 @@ enum {
 	PSEUDONYM = 16,  /* bytes of a hashed key */
 	VALUE_TEXT = 48, /* bytes of a hashed attribute */
 	FRAME_MOST = 1 << 20,
+	CHANGES_MOST = 64,      /* of a limit that are written besides the newest */
 	LATE_POLICIES = 100000, /* decisions for which a policy change may wait for its text */
 };
 
@@ -212,25 +213,43 @@ static uint64_t identity_of(const struct recording *recording, const struct weir
 				  (uint64_t)limit->index << 1 | UINT64_C(1) << 63;
 }
 
-/* The limit as of a number of changes. Its newest form, if it was changed since. */
-static void limit_frame(const struct recording *recording, const struct weir_table *table,
-			const struct weir_table_limit *limit, char text[WEIR_LIMIT_TEXT_MAX],
-			struct weir__recording_limit *ret_limit)
+/* Writes what the limit was after this many changes. */
+static bool write_limit(struct weir__recorder *recorder, const struct weir_table_limit *limit, uint32_t id,
+			uint64_t number, const struct weir__plans_limit *then)
 {
-	struct weir__plans_limit now = { .limit = limit->added };
-	uint64_t number = 0;
+	struct recording *const recording = recorder->recording;
+	struct weir__recording_frame frame = { .type = WEIR__RECORDING_LIMIT };
+	struct weir__recording_limit *const written = &frame.limit;
+	char text[WEIR_LIMIT_TEXT_MAX];
 
-	if (!is_inline(limit))
-		(void)weir__plans_read_last(&table->region, limit->entry, &number, &now);
-	*ret_limit = (struct weir__recording_limit){ .is_inline = is_inline(limit),
-						     .number = number,
-						     .changed_at = now.changed_at };
+	*written = (struct weir__recording_limit){
+		.id = id, .is_inline = is_inline(limit), .number = number, .changed_at = then->changed_at
+	};
 	if (is_inline(limit)) {
-		ret_limit->is_shared = limit->first.plan.flags & WEIR_PLAN_RESERVED;
-		ret_limit->space = weir__hash(&recording->secrets[0], &limit->secret, sizeof(limit->secret));
+		written->is_shared = limit->first.plan.flags & WEIR_PLAN_RESERVED;
+		written->space = weir__hash(&recording->secrets[0], &limit->secret, sizeof(limit->secret));
 	}
-	ret_limit->name = (struct weir__recording_text){ limit->name, strlen(limit->name) };
-	ret_limit->text = (struct weir__recording_text){ text, weir_limit_print(&now.limit, text) };
+	written->name = (struct weir__recording_text){ limit->name, strlen(limit->name) };
+	written->text = (struct weir__recording_text){ text, weir_limit_print(&then->limit, text) };
+	return append(recorder, &frame);
+}
+
+/* Writes each change from `first` to *number, since each may cut what keys have used. A change that is not kept any more is left
+ * out. If that is the last one, the newest takes its place, and *number becomes the newest. */
+static bool write_changes(struct weir__recorder *recorder, const struct weir_table_limit *limit, uint32_t id,
+			  uint64_t first, uint64_t *number)
+{
+	const struct weir__region *const region = &recorder->options.table->region;
+	struct weir__plans_limit then = { .limit = limit->added };
+
+	if (is_inline(limit))
+		return write_limit(recorder, limit, id, 0, &then);
+	for (uint64_t i = first; i < *number; i++)
+		if (weir__plans_read(region, limit->entry, i, &then) && !write_limit(recorder, limit, id, i, &then))
+			return false;
+	if (!weir__plans_read(region, limit->entry, *number, &then))
+		(void)weir__plans_read_last(region, limit->entry, number, &then);
+	return write_limit(recorder, limit, id, *number, &then);
 }
 
 static bool is_used(const struct weir__recording_decision *decision, uint32_t n, uint32_t id)
@@ -260,7 +279,7 @@ static uint32_t id_of(const struct recording *recording, uint64_t identity, uint
 	return chosen;
 }
 
-/* Writes what the limit of the decision's claim n is, unless the client knows. */
+/* Writes what the limit of the decision's claim n was after this many changes, unless the client knows. */
 static bool know_limit(struct weir__recorder *recorder, const struct weir_table_limit *limit, uint64_t number,
 		       uint32_t n, uint32_t *ret_id)
 {
@@ -268,19 +287,19 @@ static bool know_limit(struct weir__recorder *recorder, const struct weir_table_
 	const uint64_t identity = identity_of(recording, limit);
 	const uint32_t id = id_of(recording, identity, n);
 	struct known_limit *const known = &recording->limits[id];
-	struct weir__recording_frame frame = { .type = WEIR__RECORDING_LIMIT };
-	char text[WEIR_LIMIT_TEXT_MAX];
+	const bool is_known = known->identity == identity;
+	uint64_t first = is_known ? known->number + 1 : number;
 
 	*ret_id = id;
-	if (known->identity == identity && known->number == number)
+	if (is_known && known->number >= number)
 		return true;
-	limit_frame(recording, recorder->options.table, limit, text, &frame.limit);
-	frame.limit.id = id;
+	if (number - first > CHANGES_MOST)
+		first = number - CHANGES_MOST;
 	known->identity = 0;
-	if (!append(recorder, &frame))
+	if (!write_changes(recorder, limit, id, first, &number))
 		return false;
 	known->identity = identity;
-	known->number = frame.limit.number;
+	known->number = number;
 	return true;
 }
 
@@ -441,6 +460,15 @@ static void set_state(struct recording *recording, const struct weir__store_requ
 		*seen = recording->hashes[i];
 }
 
+/* A replay cannot know whether the decision was made by the limit before a change or by the one after it. So the next
+ * decision on its keys has their histories. */
+static void forget_histories(struct recording *recording, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (recording->is_sampled[i])
+			recording->seen[recording->hashes[i] % SEEN] = 0;
+}
+
 static enum weir__recording_source source_of(const struct weir__store_request *request, bool is_in_table)
 {
 	if (request->outcome != WEIR__STORE_DECIDED)
@@ -517,6 +545,8 @@ static bool set_claims(struct weir__recorder *recorder, const struct weir__store
 		else
 			to->state = recording->is_sampled[i] ? WEIR__RECORDING_UNKNOWN : WEIR__RECORDING_UNSAMPLED;
 	}
+	if (decision->is_changing)
+		forget_histories(recording, request->n);
 	return true;
 }
 

@@ -36,7 +36,7 @@ struct weir__recording_replay {
 	struct weir__key_state recorded, own;
 	struct weir_claim claims[WEIR__RECORDING_CLAIMS_MAX];
 	struct weir_verdict verdicts[WEIR__RECORDING_CLAIMS_MAX];
-	uint64_t *seen; /* hashes of keys, or 0; a power of two of them */
+	uint64_t *seen; /* marks of keys, or 0; a power of two of them */
 	uint64_t n_seen;
 	struct known_limit limits[WEIR__RECORDING_LIMITS_MAX];
 };
@@ -180,25 +180,22 @@ static void know_limit(struct weir__recording_replay *replay, const struct weir_
 
 /* --- states ------------------------------------------------------------------------------------------------------ */
 
-/* Returns false if the key was seen before, or the set is full. */
-static bool is_new(struct weir__recording_replay *replay, uint64_t hash)
+/* The lowest bit of a mark: whether the replay's state of the key is the server's. Not after a decision during which a limit
+ * changed, until the recording has the state. */
+enum { IS_FOLLOWED = 1 };
+
+/* The mark of the key, or 0 in its place if it was not seen before. A set that is nearly full sees nothing new: NULL. */
+static uint64_t *mark_of(struct weir__recording_replay *replay, uint64_t hash)
 {
-	const uint64_t mark = hash ? hash : 1;
-
 	for (uint64_t i = 0; i < replay->n_seen; i++) {
-		uint64_t *const place = &replay->seen[(mark + i) % replay->n_seen];
+		uint64_t *const mark = &replay->seen[((hash | IS_FOLLOWED) + i) % replay->n_seen];
 
-		if (*place == mark)
-			return false;
-		if (*place == 0 && replay->counts.keys >= replay->n_seen / 4 * 3)
-			return false;
-		if (*place == 0) {
-			*place = mark;
-			replay->counts.keys++;
-			return true;
-		}
+		if ((*mark | IS_FOLLOWED) == (hash | IS_FOLLOWED))
+			return mark;
+		if (*mark == 0)
+			return replay->counts.keys < replay->n_seen / 4 * 3 ? mark : NULL;
 	}
-	return false;
+	return NULL;
 }
 
 static bool is_verdict(const struct weir_verdict *a, const struct weir_verdict *b)
@@ -241,26 +238,42 @@ static void note_difference(struct weir__recording_replay *replay, const struct 
 		replay->counts.elsewhere++;
 }
 
+static void follow(uint64_t *mark)
+{
+	if (mark)
+		*mark |= IS_FOLLOWED;
+}
+
 /* Sets the key to the recorded state. Returns false if that is not possible. */
 static bool take_state(struct weir__recording_replay *replay, const struct weir_claim *claim,
 		       const struct weir__recording_claim *recorded, weir_ns now)
 {
 	const uint64_t hash = weir__hash(&claim->limit->secret, claim->key, claim->key_length);
-	const bool is_first = is_new(replay, hash);
+	uint64_t *const mark = mark_of(replay, hash);
+	const bool is_followed = mark == NULL || *mark & IS_FOLLOWED;
 	struct weir_verdict before, after;
 
+	if (mark && *mark == 0) {
+		replay->counts.keys++;
+		*mark = hash & ~(uint64_t)IS_FOLLOWED;
+	}
 	if (recorded->state == WEIR__RECORDING_FOLLOWS)
-		return !is_first;
+		return is_followed;
+	if (mark)
+		*mark &= ~(uint64_t)IS_FOLLOWED;
 	if (!read_recorded(replay, recorded))
 		return false;
 	weir__key_state_read(replay->table, claim->limit, hash, &replay->own);
-	if (weir__key_state_is_same(&replay->own, &replay->recorded))
+	if (weir__key_state_is_same(&replay->own, &replay->recorded)) {
+		follow(mark);
 		return true;
+	}
 	before = weir_table_peek(replay->table, claim->limit, claim->key, claim->key_length, now, 0);
 	if (!weir__key_state_write(replay->table, claim->limit, claim->key, claim->key_length, now, &replay->recorded))
 		return false;
+	follow(mark);
 	after = weir_table_peek(replay->table, claim->limit, claim->key, claim->key_length, now, 0);
-	if (!is_first)
+	if (is_followed)
 		note_difference(replay, &before, &after);
 	return true;
 }
@@ -342,6 +355,18 @@ static bool decide(struct weir__recording_replay *replay, const struct weir__rec
 	return is_same;
 }
 
+static void follow_no_more(struct weir__recording_replay *replay, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const struct weir_claim *const claim = &replay->claims[i];
+		uint64_t *const mark = mark_of(replay,
+					       weir__hash(&claim->limit->secret, claim->key, claim->key_length));
+
+		if (mark)
+			*mark &= ~(uint64_t)IS_FOLLOWED;
+	}
+}
+
 static void note_first(struct weir__recording_replay *replay, const struct weir__recording_decision *decision)
 {
 	struct weir__recording_counts *const counts = &replay->counts;
@@ -374,12 +399,14 @@ static void replay_decision(struct weir__recording_replay *replay, const struct 
 	} else if (decision->is_partial) {
 		counts->partial += n;
 	} else {
+		const bool is_same = decide(replay, decision);
+
 		counts->compared += n;
-		if (decide(replay, decision))
-			return;
 		if (decision->is_changing)
+			follow_no_more(replay, decision->n);
+		if (!is_same && decision->is_changing)
 			counts->raced++;
-		else
+		else if (!is_same)
 			note_first(replay, decision);
 	}
 }

@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "store/store.h"
+#include "store/table/key_state.h"
 
 static const weir_ns start = UINT64_C(1700000000000000000);
 
@@ -195,6 +196,62 @@ static void what_cannot_be_compared_is_counted_by_its_reason(void)
 	weir_table_free(table.table);
 }
 
-TESTS(TEST(the_same_decisions_are_the_same), TEST(another_verdict_is_a_difference),
-      TEST(a_change_of_the_limit_is_made_at_its_instant), TEST(an_evicted_key_is_marked),
-      TEST(what_cannot_be_compared_is_counted_by_its_reason))
+/* A decision with the state before it. */
+static struct weir__recording_frame take_with_state(const struct table *table, const char *key, weir_ns now,
+						    uint64_t cost)
+{
+	static struct weir__key_state state;
+	struct weir__recording_frame frame;
+
+	weir__key_state_read(table->table, table->limit, weir__hash(&table->limit->secret, key, strlen(key)), &state);
+	frame = take(table, key, now, cost);
+	frame.decision.claims[0].state = (enum weir__recording_state)state.kind;
+	frame.decision.claims[0].slot = state.slot;
+	return frame;
+}
+
+/* The limit changes between the look at its number and the decision, so the replay decides by the limit before. It does not
+ * compare what follows from that before it knows the state again. */
+static void a_decision_during_a_change_is_not_followed(void)
+{
+	struct weir__recording_replay *const replay = replay_of();
+	const struct table table = table_of("10/min fixed_window");
+	struct weir__recording_frame frame = take_with_state(&table, "k", start, 3);
+	const struct weir__recording_counts *counts;
+
+	define(replay, 0, "a", "10/min fixed_window", 0, 0);
+	weir__recording_replay_frame(replay, &frame);
+	CHECK_EQ(weir_table_change_limit_text(table.table, table.limit, "3/min fixed_window", start + 1, NULL),
+		 WEIR_OK);
+	frame = take_with_state(&table, "k", start + 2, 1);
+	CHECK(!frame.decision.claims[0].verdict.allowed);
+	frame.decision.is_changing = true;
+	weir__recording_replay_frame(replay, &frame);
+	CHECK_EQ(weir_table_change_limit_text(table.table, table.limit, "9/min fixed_window", start + 3, NULL),
+		 WEIR_OK);
+	define(replay, 0, "a", "3/min fixed_window", 1, start + 1);
+	define(replay, 0, "a", "9/min fixed_window", 2, start + 3);
+	frame = take(&table, "k", start + 4, 1);
+	frame.decision.claims[0].state = WEIR__RECORDING_FOLLOWS;
+	weir__recording_replay_frame(replay, &frame);
+	counts = weir__recording_replay_counts(replay);
+	CHECK_EQ(counts->compared, 2);
+	CHECK_EQ(counts->raced, 1);
+	CHECK_EQ(counts->unknown, 1);
+	for (uint64_t i = 0; i < 2; i++) {
+		frame = take_with_state(&table, "k", start + 5, 1);
+		frame.decision.claims[0].state = i == 0 ? frame.decision.claims[0].state : WEIR__RECORDING_FOLLOWS;
+		weir__recording_replay_frame(replay, &frame);
+	}
+	counts = weir__recording_replay_counts(replay);
+	CHECK_EQ(counts->compared, 4);
+	CHECK_EQ(counts->differences, 0);
+	CHECK_EQ(counts->elsewhere, 0);
+	CHECK_EQ(counts->unknown, 1);
+	weir__recording_replay_free(replay);
+	weir_table_free(table.table);
+}
+
+TESTS(TEST(a_decision_during_a_change_is_not_followed), TEST(the_same_decisions_are_the_same),
+      TEST(another_verdict_is_a_difference), TEST(a_change_of_the_limit_is_made_at_its_instant),
+      TEST(an_evicted_key_is_marked), TEST(what_cannot_be_compared_is_counted_by_its_reason))

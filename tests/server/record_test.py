@@ -25,7 +25,7 @@ from resp_client import Client, until
 
 WEIR = sys.argv[1]
 REQUESTS = int(sys.argv[sys.argv.index("--requests") + 1]) if "--requests" in sys.argv else 6000
-CONNECTIONS, PIPELINE, USERS = 6, 8, 5
+CONNECTIONS, PIPELINE, USERS, CHANGES = 6, 8, 5, 100
 
 LIMITS = """
 - {name: token, key: [user], limit: 2000/s burst 50}
@@ -179,6 +179,9 @@ def a_recording_replays_identically():
         with Client(server) as client:
             assert client.ask("WEIR.CHANGE", "logged", "300/s sliding_log") == "OK"
             assert client.ask("WEIR.CHANGE", "first", "100/2s fixed_window align first") == "OK"
+            for turn in range(CHANGES):  # some during a decision
+                assert client.ask("WEIR.CHANGE", "logged", f"{200 + 900 * (turn % 2)}/s sliding_log") == "OK"
+                assert client.ask("WEIR.CHANGE", "first", f"{90 + 900 * (turn % 2)}/2s fixed_window align first") == "OK"
         since = recording.size()
         until(lambda: recording.size() > since + 100000, "more is recorded")
         traffic.join()

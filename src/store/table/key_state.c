@@ -143,11 +143,21 @@ static bool is_in_order(const struct weir__key_state *state, uint64_t base)
 	return is && state->events[state->n - 1].total <= WEIR__UNITS_MOST;
 }
 
+/* A log keeps its events when its count becomes lower, so it may have more than the limit allows now. */
+static struct weir__shape shape_for(const struct weir__slot_format *format, const struct weir__key_state *state)
+{
+	struct weir_plan plan = format->plan;
+
+	if (state->n > plan.most)
+		plan.most = state->n;
+	return weir__table_shape(&plan);
+}
+
 /* Returns an empty slot if the events cannot be a history of this limit, or the arena is full. */
 static struct weir_state make_history(const struct weir__key *key, const struct weir__key_state *state, weir_ns now)
 {
 	const struct weir__slot_format *const format = &key->view.format;
-	struct weir__shape shape = weir__table_shape(&format->plan);
+	const struct weir__shape shape = shape_for(format, state);
 	const uint64_t base = base_of(format);
 	struct taking taking = { key->table, now };
 	const struct weir__event *newest;

@@ -130,6 +130,33 @@ static void a_copy_is_as_of_the_newest_limit(void)
 	unmake(&pair);
 }
 
+/* A log keeps its events when its count becomes lower. */
+static void a_copy_has_more_events_than_its_limit_allows(void)
+{
+	static struct weir__key_state state, there;
+	struct pair pair = make("900/min sliding_log");
+
+	pair.now = MADE_AT + S(100);
+	for (uint64_t i = 0; i < 800; i++)
+		CHECK(weir_table_allow(pair.from, pair.of_from, "k", 1, pair.now + i, 1));
+	CHECK_EQ(weir_table_change_limit_text(pair.from, pair.of_from, "3/min sliding_log", pair.now + 800, NULL),
+		 WEIR_OK);
+	CHECK_EQ(weir_table_change_limit_text(pair.to, pair.of_to, "3/min sliding_log", pair.now + 800, NULL), WEIR_OK);
+	read_from(&pair, &state);
+	CHECK_EQ(state.n, 800);
+	CHECK(weir__key_state_write(pair.to, pair.of_to, "k", 1, pair.now + 801, &state));
+	read_to(&pair, &there);
+	CHECK(weir__key_state_is_same(&state, &there));
+	for (uint64_t i = 0; i < 900; i++) { /* the last ones after the first events have expired */
+		const weir_ns now = pair.now + S(60) * (i / 450) + i;
+		const struct weir_verdict a = act(pair.from, pair.of_from, now, i % 4, 1),
+					  b = act(pair.to, pair.of_to, now, i % 4, 1);
+
+		CHECK(is_same_verdict(&a, &b));
+	}
+	unmake(&pair);
+}
+
 static void reading_changes_nothing(void)
 {
 	static struct weir__key_state first, second;
@@ -236,6 +263,7 @@ static void states_beyond_a_slot_are_not_written(void)
 	}
 }
 
-TESTS(TEST(a_copy_decides_as_its_original), TEST(a_copy_is_as_of_the_newest_limit), TEST(reading_changes_nothing),
+TESTS(TEST(a_copy_decides_as_its_original), TEST(a_copy_is_as_of_the_newest_limit),
+      TEST(a_copy_has_more_events_than_its_limit_allows), TEST(reading_changes_nothing),
       TEST(a_key_that_was_never_charged_is_absent), TEST(a_history_in_an_arena_that_is_full_is_folded),
       TEST(states_that_a_limit_cannot_have_are_not_written), TEST(states_beyond_a_slot_are_not_written))
