@@ -374,7 +374,7 @@ def a_reload_does_not_wait_for_them():
         with open(path, "w", encoding="utf-8") as file:
             file.write(POLICY.replace("1/hour leaky queue 20, wait: 1day}", "2/hour leaky queue 30, wait: 1day}", 1))
         number = client.ask("WEIR.RELOAD")
-        until(lambda: int(client.info()["policy_reloads"]) >= number, "it is read")
+        until(lambda: int(client.info("policy")["policy_reloads"]) >= number, "it is read")
         assert client.ask("WEIR.LIMITS")[0]["limit"] == "2/hour leaky queue 30"
         for one in waits:
             one.close()

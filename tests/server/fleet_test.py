@@ -87,7 +87,7 @@ def until_limit(one, text, name="per-ip"):
 def reload(one, text):
     write(one.policy, text)
     ticket = one.client.ask("WEIR.RELOAD")
-    until(lambda: int(one.client.info()["policy_reloads"]) >= ticket, "the policy was read")
+    until(lambda: int(one.client.info("policy")["policy_reloads"]) >= ticket, "the policy was read")
 
 
 def restart(one, how=signal.SIGTERM):

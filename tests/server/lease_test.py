@@ -205,7 +205,7 @@ def swap_to(ones, clients, count, consistency):
         with open(one.policy, "w", encoding="utf-8") as file:
             file.write(SWAPPED % (count, consistency))
         ticket = client.ask("WEIR.RELOAD")
-        until(lambda client=client, ticket=ticket: int(client.info()["policy_reloads"]) >= ticket, "the policy was read")
+        until(lambda client=client, ticket=ticket: int(client.info("policy")["policy_reloads"]) >= ticket, "the policy was read")
 
 
 def policies_are_swapped_while_leased():

@@ -256,7 +256,7 @@ def who_changed_what():
         next_audit(server, 2, "limit_changed", limit="per-client", before="10/hour", after="20/hour", result="ok", **by_resp)
         ticket = client.ask("WEIR.RELOAD")
         next_audit(server, 3, "reload_asked", result="ok", **by_resp)
-        until(lambda: int(client.info()["policy_reloads"]) >= ticket, "a reload, which would undo what is put below")
+        until(lambda: int(client.info("policy")["policy_reloads"]) >= ticket, "a reload, which would undo what is put below")
         assert ask(server, "POST", "/v1/take", {"key": "k", "limit": "3/hour", "mode": "refund"}, **token) == 200
         next_audit(server, 4, "key_refunded", limit="3/hour", key="k", result="ok", **by_http)
         assert ask(server, "DELETE", "/v1/keys/3%2Fhour/k", **token) == 200

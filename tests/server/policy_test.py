@@ -528,17 +528,17 @@ def by_signal_and_by_command():
     """Also without a change: then nothing happens."""
     with serving(one_limit("10/day")) as (server, client, path):
         ticket = client.ask("WEIR.RELOAD")
-        until(lambda: int(client.info()["policy_reloads"]) >= ticket, "WEIR.RELOAD")
+        until(lambda: int(client.info("policy")["policy_reloads"]) >= ticket, "WEIR.RELOAD")
         assert client.info()["policy_changes"] == "0", client.info()
         server.process.send_signal(signal.SIGHUP)
-        until(lambda: int(client.info()["policy_reloads"]) > ticket, "SIGHUP")
+        until(lambda: int(client.info("policy")["policy_reloads"]) > ticket, "SIGHUP")
         assert client.info()["policy_changes"] == "0", client.info()
         replace(path, one_limit("20/day"))
         server.process.send_signal(signal.SIGHUP)
         until(lambda: client.limit() == "20/day", "SIGHUP after a change")
         os.utime(path)
         ticket = client.ask("WEIR.RELOAD")
-        until(lambda: int(client.info()["policy_reloads"]) >= ticket, "WEIR.RELOAD of the same")
+        until(lambda: int(client.info("policy")["policy_reloads"]) >= ticket, "WEIR.RELOAD of the same")
         assert client.info()["policy_changes"] == "1", client.info()
 
 
@@ -569,7 +569,7 @@ def a_bad_version_changes_nothing():
         said = server.told()
         assert f"{path}:4:" in said and "unknown period" in said, said
         ticket = client.ask("WEIR.RELOAD")
-        until(lambda: int(client.info()["policy_reloads"]) >= ticket, "the same bad version")
+        until(lambda: int(client.info("policy")["policy_reloads"]) >= ticket, "the same bad version")
         assert client.info()["policy_failures"] == "1" and server.told().count("unknown key 'kee' in a limit") == 1, "told once"
         replace(path, "# nothing\n")
         until(lambda: "write limits: []" in client.info()["policy_last_error"], "an empty file")
@@ -823,7 +823,7 @@ def nobody_notices():
             for i in range(1, RELOADS + 1):
                 replace(path, version(i))
                 ticket = client.ask("WEIR.RELOAD")
-                until(lambda at=ticket: int(client.info()["policy_reloads"]) >= at, "a reload")
+                until(lambda at=ticket: int(client.info("policy")["policy_reloads"]) >= at, "a reload")
         finally:
             for one in asking:
                 one.is_over = True

@@ -157,7 +157,7 @@ def reload_with(server, path, text):
     os.replace(path + ".new", path)
     with Client(server) as client:
         ticket = client.ask("WEIR.RELOAD")
-        until(lambda: int(client.info()["policy_reloads"]) >= ticket, "the policy is reloaded")
+        until(lambda: int(client.info("policy")["policy_reloads"]) >= ticket, "the policy is reloaded")
 
 
 def nothing_is_lost(told, found):

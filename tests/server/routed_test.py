@@ -212,7 +212,7 @@ def reload(one, client, text):
         file.write(text)
     os.rename(one.policy + ".new", one.policy)
     ticket = client.ask("WEIR.RELOAD")
-    until(lambda: int(client.info()["policy_reloads"]) >= ticket, "it was read")
+    until(lambda: int(client.info("policy")["policy_reloads"]) >= ticket, "it was read")
 
 
 def a_limit_moves_from_one_to_the_other():

@@ -458,7 +458,7 @@ def a_policy_changes_while_it_is_asked():
                 file.write(text(2000000 if turn % 2 == 0 else 1000000))
             os.rename(path + ".new", path)
             ticket = client.ask("WEIR.RELOAD")
-            until(lambda ticket=ticket: int(client.info()["policy_reloads"]) >= ticket, "it was read")
+            until(lambda ticket=ticket: int(client.info("policy")["policy_reloads"]) >= ticket, "it was read")
         is_over.set()
         for thread in threads:
             thread.join(TIMEOUT_S)
@@ -481,7 +481,7 @@ def reload(client, path, text):
         file.write(text)
     os.rename(path + ".new", path)
     ticket = client.ask("WEIR.RELOAD")
-    until(lambda: int(client.info()["policy_reloads"]) >= ticket, "it was read")
+    until(lambda: int(client.info("policy")["policy_reloads"]) >= ticket, "it was read")
 
 
 def take(client, user, cost=1):
@@ -621,7 +621,7 @@ def who_leaves_leaves_nothing_behind():
         with open(path, "a", encoding="utf-8") as file:
             file.write("  - {name: another, match: {path: /another}, limit: 7/day}\n")  # not for the clients that have left
         ticket = client.ask("WEIR.RELOAD")
-        until(lambda: int(client.info()["policy_reloads"]) >= ticket, "the policy before it is let go of")
+        until(lambda: int(client.info("policy")["policy_reloads"]) >= ticket, "the policy before it is let go of")
         server.tell(signal.SIGCONT)
         took = client.ask("WEIR.TAKE", "", "@another")
         assert took[1:3] == [7, 6], took
