@@ -325,6 +325,32 @@ bool weir__table_step_while(const struct weir__epoch_check *epoch_check, struct 
 	}
 }
 
+/* Whether verdicts of this plan have no delays. */
+static inline bool is_plain_bucket(const struct weir_plan *plan)
+{
+	return plan->kind == WEIR_KIND_BUCKET && !(plan->flags & WEIR_PLAN_SHAPE);
+}
+
+/* The common case without a call to core: a bucket that allows. Returns false if core has to decide. A bucket that
+ * allows has no more usage than its burst, so its clock has not gone back. */
+static inline bool prepare_bucket(const struct weir__key *key, const struct weir__place *place,
+				  const struct weir_state *before, weir_ns now, uint64_t cost,
+				  struct weir_state *ret_next, struct weir_verdict *ret_verdict)
+{
+	const struct weir__slot_format *const format = &key->view.format;
+	const struct weir_plan *const plan = &format->plan;
+	const struct weir_state slot = { .lo = place->slot ? place->seen.lo : key->fingerprint, .hi = place->seen.hi };
+	const bool was_full = weir__state_wide(before) <= weir__mul(now, plan->count);
+	struct weir_state state = *before;
+
+	if (!is_plain_bucket(plan) || cost == 0 || weir__bucket_decide(plan, &state, now, cost, false) != WEIR__ALLOWED)
+		return false;
+	*ret_verdict = (struct weir_verdict){ .allowed = true, .limit = plan->most, .granted = cost };
+	weir__bucket_level(plan, &state, now, ret_verdict);
+	*ret_next = weir__slot_charge_bucket(format, slot, was_full, now, cost);
+	return true;
+}
+
 bool weir__table_prepare(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
 			 uint64_t cost, struct weir__prepared *ret_prepared, struct weir_verdict *ret_verdict)
 {
@@ -339,22 +365,35 @@ bool weir__table_prepare(struct weir_table *table, const struct weir_table_limit
 	if (WEIR__UNLIKELY(weir__format_has_histories(&key->view.format) || place->is_old))
 		return false;
 	ret_prepared->before = state;
-	*ret_verdict = weir_step_take(&key->view.format.plan, &state, now, cost);
-	next = weir__slot_equal(ret_prepared->before, state) ? place->seen : weir__key_pack(key, &state);
+	if (!prepare_bucket(key, place, &state, now, cost, &next, ret_verdict)) {
+		*ret_verdict = weir_step_take(&key->view.format.plan, &state, now, cost);
+		next = weir__slot_equal(ret_prepared->before, state) ? place->seen : weir__key_pack(key, &state);
+	}
 	ret_prepared->next.lo = next.lo; /* see weir__place_set */
 	ret_prepared->next.hi = next.hi;
 	return true;
 }
 
 bool weir__table_peek_prepared(const struct weir__prepared *prepared, weir_ns now, uint64_t cost,
-			       struct weir_verdict *ret_verdict)
+			       struct weir_verdict *verdict)
 {
+	const struct weir_plan *const plan = &prepared->key.view.format.plan;
 	struct weir_state state = prepared->before;
-	const struct weir_verdict verdict = weir_step_peek(&prepared->key.view.format.plan, &state, now, cost);
+	struct weir_verdict peeked;
 
+	/* A take that denies and changes nothing has the verdict of a peek. */
+	if (!verdict->allowed && weir__slot_equal(prepared->place.seen, prepared->next))
+		return true;
+	if (verdict->allowed && is_plain_bucket(plan) &&
+	    weir__bucket_used(plan, &state, now) <= weir__bucket_duration(plan)) {
+		verdict->granted = 0;
+		weir__bucket_level(plan, &state, now, verdict);
+		return true;
+	}
+	peeked = weir_step_peek(plan, &state, now, cost);
 	if (!weir__slot_equal(state, prepared->before))
 		return false;
-	*ret_verdict = verdict;
+	*verdict = peeked;
 	return true;
 }
 

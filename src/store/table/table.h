@@ -332,10 +332,10 @@ struct weir__prepared {
 bool weir__table_prepare(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
 			 uint64_t cost, struct weir__prepared *ret_prepared, struct weir_verdict *ret_verdict);
 
-/* Peeks at the state that was prepared. Returns false if a peek changes it, because the clock has stepped back: then take a
- * whole step. */
+/* Turns the verdict of the prepared charge into that of a peek. Returns false if a peek changes the state, because the
+ * clock has stepped back: then take a whole step. */
 bool weir__table_peek_prepared(const struct weir__prepared *prepared, weir_ns now, uint64_t cost,
-			       struct weir_verdict *ret_verdict);
+			       struct weir_verdict *verdict);
 
 /* Makes the charge. Returns false if something changed meanwhile. ret_change is as of weir__table_step_while. */
 bool weir__table_put_prepared(struct weir__prepared *prepared, weir_ns now, struct weir__change *ret_change);
