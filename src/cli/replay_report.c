@@ -40,11 +40,26 @@ static void print_text(FILE *out, const char *text, size_t length)
 		fputs("...", out);
 }
 
+static void print_name(FILE *out, const struct weir__log_input_info *info)
+{
+	weir__words_safe(out, strcmp(info->path, "-") == 0 ? "standard input" : info->path);
+}
+
+/* Where a request is: the line, and of several logs which one. */
+static void print_line(FILE *out, const struct replay_run *run, uint32_t input, uint64_t line)
+{
+	if (weir__log_reader_inputs(run->reader) > 1) {
+		print_name(out, weir__log_reader_input(run->reader, input));
+		fputc(' ', out);
+	}
+	fprintf(out, "line %" PRIu64, line);
+}
+
 /* --- inputs ------------------------------------------------------------------------------------------------------ */
 
 static void print_input(FILE *out, const struct weir__log_input_info *info)
 {
-	weir__words_safe(out, strcmp(info->path, "-") == 0 ? "standard input" : info->path);
+	print_name(out, info);
 	if (info->format == NULL) {
 		fputs(": empty\n", out);
 		return;
@@ -173,7 +188,7 @@ static void print_keys(FILE *out, const struct replay_side *side)
 	}
 }
 
-static void print_waits(FILE *out, const struct replay_side *side)
+static void print_waits(FILE *out, const struct replay_run *run, const struct replay_side *side)
 {
 	const struct weir__replay_stats *const stats = side->stats;
 
@@ -187,7 +202,9 @@ static void print_waits(FILE *out, const struct replay_side *side)
 		fprintf(out, "  %12s  %s by %s at ", span(wait->wait, text), wait->is_delay ? "delayed" : "denied",
 			weir__replay_plan(side, wait->plan));
 		print_instant(out, wait->arrival);
-		fprintf(out, ", line %" PRIu64 "  ", wait->line);
+		fputs(", ", out);
+		print_line(out, run, wait->input, wait->line);
+		fputs("  ", out);
 		print_text(out, wait->client, wait->length);
 		fputc('\n', out);
 	}
@@ -348,7 +365,7 @@ void weir__replay_notes(FILE *out, const struct replay_run *run)
 
 /* --- the report -------------------------------------------------------------------------------------------------- */
 
-static void print_side(FILE *out, const struct replay_side *side)
+static void print_side(FILE *out, const struct replay_run *run, const struct replay_side *side)
 {
 	const struct weir__replay_stats *const stats = side->stats;
 
@@ -363,9 +380,11 @@ static void print_side(FILE *out, const struct replay_side *side)
 		fprintf(out, "delayed   %" PRIu64 " of the allowed requests\n", stats->delayed);
 	if (stats->unmatched > 0)
 		fprintf(out, "unmatched %" PRIu64 ": no limit applies to them\n", stats->unmatched);
-	if (stats->undecided > 0)
-		fprintf(out, "errors    %" PRIu64 ": the policy cannot decide them; line %" PRIu64 ": %s\n",
-			stats->undecided, stats->undecided_line, stats->undecided_example);
+	if (stats->undecided > 0) {
+		fprintf(out, "errors    %" PRIu64 ": the policy cannot decide them; ", stats->undecided);
+		print_line(out, run, stats->undecided_input, stats->undecided_line);
+		fprintf(out, ": %s\n", stats->undecided_example);
+	}
 	print_limits(out, side);
 }
 
@@ -390,7 +409,9 @@ static void print_changes(FILE *out, const struct replay_run *run)
 	if (changes->newly_denied + changes->newly_allowed > 0) {
 		fputs("  the first at ", out);
 		print_instant(out, changes->first);
-		fprintf(out, ", line %" PRIu64 "\n", changes->first_line);
+		fputs(", ", out);
+		print_line(out, run, changes->first_input, changes->first_line);
+		fputc('\n', out);
 	}
 	print_clients(out, "clients with the most newly denied requests", &changes->top_denied, false);
 	print_clients(out, "clients with the most newly allowed requests", &changes->top_allowed, false);
@@ -407,14 +428,14 @@ void weir__replay_report(const struct replay_run *run, FILE *out)
 	fputs(" to ", out);
 	print_instant(out, run->now.stats->last);
 	fputs("\n\n", out);
-	print_side(out, &run->now);
+	print_side(out, run, &run->now);
 	print_clients(out, "clients with the most denied requests", &run->now.stats->top_clients, true);
 	print_keys(out, &run->now);
-	print_waits(out, &run->now);
+	print_waits(out, run, &run->now);
 	print_course(out, run->now.stats);
 	if (run->changes) {
 		fputs("\nwith the old policy\n", out);
-		print_side(out, &run->old);
+		print_side(out, run, &run->old);
 		print_changes(out, run);
 	}
 	fputs("\nwhat to know about these numbers\n", out);

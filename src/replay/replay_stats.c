@@ -211,6 +211,7 @@ static void add_one(struct weir__replay_stats *stats, const struct weir__log_rec
 
 			memcpy(stats->undecided_example, answer->error, n);
 			stats->undecided_line = record->line;
+			stats->undecided_input = record->input;
 		}
 		return;
 	}

@@ -62,6 +62,7 @@ struct weir__replay_stats {
 	weir_ns first, last;     /* arrivals */
 	char undecided_example[160];
 	uint64_t undecided_line;
+	uint32_t undecided_input;
 	struct weir__tally clients, keys;
 	struct weir__top top_clients, top_keys;
 	struct weir__replay_wait waits[WEIR__REPLAY_WAITS]; /* the longest, one for each client and limit */

@@ -245,6 +245,20 @@ class Replay(unittest.TestCase):
             self.assertEqual((code, [row["file"] for row in csv.DictReader(io.StringIO(out, newline=""))]),
                              (0, ["a.log", "b.log", "a.log", "b.log"]))
 
+    def test_of_several_files_the_report_names_the_one_of_a_line(self):
+        self.write("cost.yaml", "limits:\n  - {name: c, key: [ip], limit: 5/min, cost: {attribute: n}}\n")
+        self.write("strict.yaml", "limits:\n  - {name: c, key: [ip], limit: 1/min, cost: {attribute: n}}\n")
+        self.write("a.csv", "time,ip,n\n1,a,1\n")
+        given = b"time,ip,n\n3,a,x\n4,a,1\n5,a,6\n"
+        code, out, err = self.replay("--compare", "strict.yaml", "a.csv", "-", given=given, policy="cost.yaml")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("cannot decide them; standard input line 2: the attribute", out)
+        self.assertIn("the first at 1970-01-01T00:00:04Z, standard input line 3\n", out)
+        self.write("a.log", line() * 3)
+        self.write("b.log", line(time="10:00:01") * 3)
+        self.assertIn(", a.log line 3  10.0.0.1", self.replay("b.log", "a.log")[1])
+        self.assertIn("Z, line 3  10.0.0.1", self.replay("a.log")[1])
+
     def test_standard_input_and_compressed_files(self):
         text = (line() * 5).encode()
         self.write("a.log", text)
