@@ -1,4 +1,5 @@
-/* tally.c: open addressing, doubled when three quarters are in use. */
+/* tally.c: open addressing, doubled when three quarters are in use. On huge pages, because each lookup is at a random
+ * place. */
 #include "replay/tally.h"
 
 #include <stdlib.h>
@@ -6,11 +7,19 @@
 #include "os/memory.h"
 #include "store/table/hash.h"
 
-enum { PLACES_MIN = 1024 };
+enum { PLACES_MIN = 4096 }; /* whole pages of memory, of up to 64 KiB */
+
+/* Places that are all free. NULL: no memory. */
+static struct weir__tally_entry *new_places(uint64_t n)
+{
+	void *places;
+
+	return weir__memory_new(n * sizeof(struct weir__tally_entry), &places) == 0 ? places : NULL;
+}
 
 bool weir__tally_init(struct weir__tally *tally)
 {
-	*tally = (struct weir__tally){ .places = calloc(PLACES_MIN, sizeof(tally->places[0])), .mask = PLACES_MIN - 1 };
+	*tally = (struct weir__tally){ .places = new_places(PLACES_MIN), .mask = PLACES_MIN - 1 };
 	if (weir__memory_random(&tally->spread, sizeof(tally->spread)) != 0)
 		tally->spread = UINT64_C(0x9e3779b97f4a7c15);
 	tally->spread |= 1;
@@ -19,7 +28,8 @@ bool weir__tally_init(struct weir__tally *tally)
 
 void weir__tally_fini(struct weir__tally *tally)
 {
-	free(tally->places);
+	if (tally->places)
+		weir__memory_free(tally->places, weir__tally_bytes(tally));
 }
 
 uint64_t weir__tally_hash(uint64_t kind, const void *key, size_t n)
@@ -44,14 +54,14 @@ static struct weir__tally_entry *place_of(struct weir__tally_entry *places, uint
 static bool grow(struct weir__tally *tally)
 {
 	const uint64_t mask = 2 * tally->mask + 1;
-	struct weir__tally_entry *const places = calloc(mask + 1, sizeof(places[0]));
+	struct weir__tally_entry *const places = new_places(mask + 1);
 
 	if (places == NULL)
 		return false;
 	for (uint64_t i = 0; i <= tally->mask; i++)
 		if (tally->places[i].hash)
 			*place_of(places, tally->spread, mask, tally->places[i].hash) = tally->places[i];
-	free(tally->places);
+	weir__memory_free(tally->places, weir__tally_bytes(tally));
 	tally->places = places;
 	tally->mask = mask;
 	return true;
