@@ -324,6 +324,24 @@ static unsigned others_of_pair(unsigned these, unsigned pair)
 	return PAIR_SLOTS - (unsigned)__builtin_popcount(these >> (pair * PAIR_SLOTS) & PAIR);
 }
 
+/* The first slot of the home pair that was never used, if there are so many that the pair is not crowded. It is the one
+ * that `choose` finds, with a look at half of the slots. NULL: look at all. */
+static union weir__atomic16 *first_never_used(const struct candidates *candidates, uint64_t now,
+					      const struct weir_state *hold)
+{
+	unsigned never = 0;
+
+#pragma GCC unroll 8
+	for (unsigned i = 0; i < PAIR_SLOTS; i++) {
+		const uint64_t hi = __atomic_load_n(&candidate(candidates, i)->state.hi, __ATOMIC_RELAXED);
+
+		never |= (unsigned)(hi == 0) << i;
+	}
+	if (now < hold->hi || others_of_pair(never, 0) >= PAIR_CROWDED)
+		return NULL;
+	return candidate(candidates, (unsigned)__builtin_ctz(never));
+}
+
 /* Chooses the slot for a new key. It takes the slot that has been full longest, and a slot that was never used before
  * all others, so that a clock that steps back still finds its keys. If no candidate is free, it takes one that is held,
  * or else the key that is closest to full, of the group that has more than its share. It never takes a mark, whose
@@ -331,9 +349,14 @@ static unsigned others_of_pair(unsigned these, unsigned pair)
 static void choose(const struct candidates *candidates, const struct weir__key *key, uint64_t now,
 		   const struct weir_state *hold, struct weir__place *ret_place)
 {
+	union weir__atomic16 *const never_used = first_never_used(candidates, now, hold);
 	unsigned whole = 0, held, free, chosen;
 	struct seen seen WEIR__UNINITIALIZED;
 
+	if (never_used) {
+		weir__place_set(ret_place, never_used, (struct weir_state){ 0, 0 }, 0);
+		return;
+	}
 	for (unsigned line = 0, i = 0; line < LINES; line++) {
 #pragma GCC unroll 4
 		for (unsigned slot = 0; slot < WEIR__LINE_SLOTS; slot++, i++) {
