@@ -100,8 +100,6 @@ int weir__log_csv_new(struct weir__slice header, struct weir__log_fields *fields
 	int error = WEIR_ERR_SYSTEM;
 
 	if (csv && room) {
-		if (header.n >= 3 && memcmp(header.at, "\xef\xbb\xbf", 3) == 0) /* a mark that some programs write */
-			header = (struct weir__slice){ header.at + 3, header.n - 3 };
 		csv->separator = separator_of(header);
 		error = read_header(csv, header, fields, room, ret_message);
 	} else {

@@ -143,12 +143,19 @@ bool weir__log_input_next(struct weir__log_input *input, struct weir__log_line *
 	return false;
 }
 
-/* Reads the bytes from which the format is detected: 64 KiB, and at least one line. */
+/* Reads the bytes from which the format is detected: 64 KiB, and at least one line. A byte order mark, which some programs
+ * write first, is not part of the line. */
 static void read_beginning(struct weir__log_input *input)
 {
+	static const char mark[] = "\xef\xbb\xbf";
+
 	while (!input->is_at_end && input->n < ROOM &&
 	       (input->n < WEIR__LOG_LINE_MAX || memchr(input->room, '\n', input->n) == NULL))
 		read_more(input);
+	if (input->n >= strlen(mark) && memcmp(input->room, mark, strlen(mark)) == 0) {
+		input->n -= strlen(mark);
+		memmove(input->room, input->room + strlen(mark), input->n);
+	}
 }
 
 /* A recording is opened again, to read it by frames. */

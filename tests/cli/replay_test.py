@@ -288,6 +288,14 @@ class Replay(unittest.TestCase):
                 self.assertEqual((lines["bad_examples"][0]["line"], lines["bad_examples"][0]["why"]),
                                  (2, "it is longer than 65536 bytes"))
 
+    def test_a_byte_order_mark_is_not_part_of_a_log(self):
+        for name, text in (("a.log", line() * 2), ("a.csv", "time,ip\n1,a\n2,a\n"), ("a.json", '{"time":1,"ip":"a"}\n' * 2)):
+            self.write(name, b"\xef\xbb\xbf" + text.encode())
+            found = self.document(name)
+            self.assertEqual((found["inputs"][0]["bad_lines"], found["replay"]["requests"], found["replay"]["clients"]), (0, 2, 1), name)
+        self.write("mark.log", b"\xef\xbb\xbf")
+        self.assertIn("no requests in the log", self.refused("--policy", "policy.yaml", "mark.log", code=1))
+
     def test_hostile_bytes(self):
         noise = bytes(range(256)) * 300
         for text in (noise, noise.replace(b"\n", b""), b"\n" * 1000, b"\0" * 1000, b'"' * 70000 + b"\n"):
