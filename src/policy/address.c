@@ -92,7 +92,7 @@ struct weir__address weir__address_mask(const struct weir__address *address, uns
 	const unsigned whole = bits / 8;
 	struct weir__address masked = *address;
 
-	if (whole >= WEIR__ADDRESS_BYTES)
+	if (whole >= weir__address_length(address)) /* an IPv4 address has no bits behind it */
 		return masked;
 	masked.bytes[whole] &= (unsigned char)(0xff00u >> bits % 8);
 	for (unsigned i = whole + 1; i < WEIR__ADDRESS_BYTES; i++)
