@@ -332,8 +332,8 @@ struct weir__prepared {
 bool weir__table_prepare(struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash, weir_ns now,
 			 uint64_t cost, struct weir__prepared *ret_prepared, struct weir_verdict *ret_verdict);
 
-/* Turns the verdict of the prepared charge into that of a peek. Returns false if a peek changes the state, because the
- * clock has stepped back: then take a whole step. */
+/* Turns the verdict of the prepared charge into the verdict of a peek. Returns false if a peek changes the state, because
+ * the clock has stepped back: then take a whole step. */
 bool weir__table_peek_prepared(const struct weir__prepared *prepared, weir_ns now, uint64_t cost,
 			       struct weir_verdict *verdict);
 

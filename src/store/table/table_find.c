@@ -324,8 +324,8 @@ static unsigned others_of_pair(unsigned these, unsigned pair)
 	return PAIR_SLOTS - (unsigned)__builtin_popcount(these >> (pair * PAIR_SLOTS) & PAIR);
 }
 
-/* The first slot of the home pair that was never used, if there are so many that the pair is not crowded. It is the one
- * that `choose` finds, with a look at half of the slots. NULL: look at all. */
+/* The first slot of the home pair that was never used, if enough are left that the pair is not crowded. `choose` would find the
+ * same slot, but looks at twice as many. NULL: look at all. */
 static union weir__atomic16 *first_never_used(const struct candidates *candidates, uint64_t now,
 					      const struct weir_state *hold)
 {
