@@ -81,7 +81,7 @@ HOLDS = {
         Run("both", "bucket, 2 servers, 2 ahead", "-DCRASHES=0 -DBURST=2"),
         Run("both", "bucket, 2 servers, a crash", "-DAHEAD=1 -DBURST=2"),
         Run("both", "window, 2 servers, a crash", "-DWINDOW"),
-        Run("both", "bucket, 2 servers, asks apart", "-DAPART -DCRASHES=0 -DBURST=1 -DAHEAD=1", 3_000_000),
+        Run("full", "bucket, 2 servers, asks apart", "-DAPART -DCRASHES=0 -DBURST=1 -DAHEAD=1", 3_000_000),
         Run("both", "window, 2 servers, asks apart", "-DAPART -DCRASHES=0 -DBURST=1 -DAHEAD=1 -DWINDOW", 3_000_000),
         Run("full", "bucket, 3 servers", "-DSERVERS=3 -DAHEAD=1 -DBURST=2 -DCRASHES=0", 10_000_000),
         Run("full", "window, 3 servers", "-DSERVERS=3 -DAHEAD=1 -DBURST=2 -DCRASHES=0 -DWINDOW", 10_000_000),

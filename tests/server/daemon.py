@@ -1,5 +1,6 @@
 """daemon.py: a weir serve for a test, with its own port and Unix socket, that can be stopped and started again."""
 
+import concurrent.futures
 import contextlib
 import os
 import signal
@@ -135,24 +136,30 @@ class Skipped(Exception):
     """A test lacks something it needs; the text says what."""
 
 
-def run(tests):
-    """Runs the tests and prints a line for each. Returns the exit status."""
+def outcome(name, test):
+    """Runs a test. Returns whether it passed, None if it was skipped, and the line that says so."""
+    if toy.skips(name):
+        toy.count_skipped(name)
+        return None, f"skip  {name}: {toy.skips(name)}"
+    try:
+        told = test()
+        return True, f"ok    {name}{': ' + told if told else ''}"
+    except Skipped as why:
+        return None, f"skip  {name}: {why}"
+    except (AssertionError, OSError, subprocess.SubprocessError, ValueError) as fault:
+        at = traceback.extract_tb(fault.__traceback__)[-1]
+        return False, f"FAIL  {name}: {type(fault).__name__}: {fault} ({os.path.basename(at.filename)}:{at.lineno}: {at.line})"
+
+
+def run(tests, at_once=1):
+    """Runs the tests and prints a line for each. Returns the exit status. Tests that wait most of the time can run at once, if each
+    has servers of its own."""
     passed = failed = 0
-    for name, test in tests:
-        if toy.skips(name):
-            toy.count_skipped(name)
-            print(f"skip  {name}: {toy.skips(name)}", flush=True)
-            continue
-        try:
-            told = test()
-            passed += 1
-            print(f"ok    {name}{': ' + told if told else ''}", flush=True)
-        except Skipped as why:
-            print(f"skip  {name}: {why}", flush=True)
-        except (AssertionError, OSError, subprocess.SubprocessError, ValueError) as fault:
-            failed += 1
-            at = traceback.extract_tb(fault.__traceback__)[-1]
-            print(f"FAIL  {name}: {type(fault).__name__}: {fault} ({os.path.basename(at.filename)}:{at.lineno}: {at.line})", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        for is_good, line in (map if at_once == 1 else pool.map)(lambda test: outcome(*test), tests):
+            passed += is_good is True
+            failed += is_good is False
+            print(line, flush=True)
     if toy.IS_TOY:
         print(toy.summary(passed, failed, [name for name, _ in tests]), flush=True)
     if failed:

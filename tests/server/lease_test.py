@@ -693,4 +693,4 @@ if __name__ == "__main__":
         ("the oracles see one too many", the_oracles_see_one_too_many),
         ("never over the limit, whatever stops", never_over_the_limit_whatever_stops),
         ("never over the limit, whatever Redis does", never_over_the_limit_whatever_redis_does),
-    ]))
+    ], at_once=4))
