@@ -222,15 +222,17 @@ static int load_authorities(struct weir__tls_server *server, const struct weir__
 	return is_damaged || !is_taken ? refuse("the clients' CA", ret_why) : 0;
 }
 
-/* A session may be resumed only if the client's certificate would be trusted again. So the session context is a digest
- * of the settings that decide that. */
+/* A session may be resumed only if its client would be accepted again. So the session context is a digest of the CAs, and
+ * its last byte says whether clients need a certificate. A session may have begun where they did not. */
 static bool set_session_context(struct weir__tls_server *server, const struct weir__tls_identity *identity)
 {
 	unsigned char digest[SHA256_DIGEST_LENGTH];
 	const char *const ca = identity->client_ca.at ? identity->client_ca.at : "";
 
-	return SHA256((const unsigned char *)ca, identity->client_ca.at ? identity->client_ca.n : 0, digest) &&
-	       SSL_CTX_set_session_id_context(server->ssl, digest, SSL_MAX_SID_CTX_LENGTH) == 1;
+	if (SHA256((const unsigned char *)ca, identity->client_ca.at ? identity->client_ca.n : 0, digest) == NULL)
+		return false;
+	digest[sizeof(digest) - 1] = identity->client_ca.at && !identity->is_client_optional;
+	return SSL_CTX_set_session_id_context(server->ssl, digest, SSL_MAX_SID_CTX_LENGTH) == 1;
 }
 
 static bool set_up(struct weir__tls_server *server, struct weir__ticket_keys *tickets)

@@ -52,7 +52,7 @@ class Server:
                 file.write(config)
             self.options += ["--config", self.config]
         self.log = open(os.path.join(folder, "log"), "ab+")
-        self.process = None
+        self.process = self.with_certificate = None
 
     def start(self, *options, services=("listen", "http", "metrics-listen")):
         where = [word for service in services for word in (f"--{service}", "tls://127.0.0.1:0")]
@@ -662,9 +662,13 @@ def a_session_does_not_outlive_its_ca():
         refused(one, "untrusted", lambda: one.connect(context=context, session=session))
 
 
-def an_upgrade_keeps_sessions_and_connections():
-    # Orphans become children of this program, which can then wait for the next server.
+def adopt_orphans():
+    """Orphans become children of this program, which can then wait for the next server."""
     assert ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
+
+
+def an_upgrade_keeps_sessions_and_connections():
+    adopt_orphans()
     with tempfile.TemporaryDirectory(prefix="weir-tls-") as folder:
         one = Server(folder, "--drain", "60s", "--pid-file", os.path.join(folder, "pid"))
         one.start()
@@ -682,15 +686,46 @@ def an_upgrade_keeps_sessions_and_connections():
                 expect(client, bulks("PING"), PONG)
                 assert client.session_reused
         old.close()
-        assert one.process.wait(TIMEOUT_S) == 0
-        one.process.stdout.close()
-        one.process = None
-        assert one.get("/healthz")[0] == 200
-        with open(os.path.join(folder, "pid"), encoding="ascii") as file:
-            next_process = int(file.read())
-        os.kill(next_process, signal.SIGTERM)
-        assert os.waitpid(next_process, 0)[1] == 0, one.said()
-        one.close()
+        assert "unknown environment variable" not in one.said(), one.said()
+        end_upgraded(one)
+
+
+def end_upgraded(one):
+    """The previous server ends by itself, the next one by a signal."""
+    assert one.process.wait(TIMEOUT_S) == 0
+    one.process.stdout.close()
+    one.process = None
+    assert one.get("/healthz", context=one.with_certificate)[0] == 200
+    with open(os.path.join(one.folder, "pid"), encoding="ascii") as file:
+        next_process = int(file.read())
+    os.kill(next_process, signal.SIGTERM)
+    assert os.waitpid(next_process, 0)[1] == 0, one.said()
+    one.close()
+
+
+def an_upgrade_may_require_certificates():
+    """A session that began without a certificate is not resumed where clients need one."""
+    adopt_orphans()
+    with tempfile.TemporaryDirectory(prefix="weir-tls-") as folder:
+        one = Server(folder, "--drain", "60s", "--pid-file", os.path.join(folder, "pid"), config="tls_client_auth: optional\n")
+        one.options += ["--tls-client-ca", one.ca.pem]
+        one.start()
+        one.with_certificate = one.mine = one.ca.context(one.ca.sign("web", f"URI:{WEB}"))
+        contexts, sessions = [one.ca.context(), one.ca.context(maximum_version=ssl.TLSVersion.TLSv1_2)], []
+        for context in contexts:
+            with one.connect(context=context) as client:
+                expect(client, bulks("PING"), PONG)
+                sessions.append(client.session)
+            with one.connect(context=context, session=sessions[-1]) as client:
+                expect(client, bulks("PING"), PONG)
+                assert client.session_reused
+        with open(one.config, "w", encoding="ascii") as file:
+            file.write("tls_client_auth: require\n")
+        one.process.send_signal(signal.SIGUSR2)
+        wait_until(lambda: "serves now" in one.said(), one.said)
+        for context, session in zip(contexts, sessions):
+            refused(one, "no_certificate", lambda: one.connect(context=context, session=session))
+        end_upgraded(one)
 
 
 # --- settings
@@ -743,6 +778,7 @@ TESTS = [
     ("a session does not outlive its certificate", a_session_does_not_outlive_its_certificate),
     ("a session does not outlive its CA", a_session_does_not_outlive_its_ca),
     ("an upgrade keeps sessions and connections", an_upgrade_keeps_sessions_and_connections),
+    ("an upgrade may require certificates", an_upgrade_may_require_certificates),
     ("wrong settings are told", wrong_settings_are_told),
 ]
 
