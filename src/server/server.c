@@ -71,6 +71,7 @@ struct server {
 	struct weir__address_counts *address_counts; /* NULL: an address may have any number of connections */
 	struct weir__user_reload *user_reload;
 	struct weir__denial_body *denial_body;   /* NULL: none */
+	struct weir__ticket_keys *tickets;       /* from the previous server, until `certificates` has them */
 	struct weir__certificates *certificates; /* NULL: no listener has TLS */
 	struct weir__counters_set *counters_set;
 	struct weir__limit_stats_set *stats_set; /* NULL: no statistics */
@@ -537,8 +538,9 @@ static int make_denial_body(struct server *server)
 
 static int make_certificates(struct server *server)
 {
-	struct weir__ticket_keys *const tickets = weir__handover_take_tickets();
+	struct weir__ticket_keys *const tickets = server->tickets;
 
+	server->tickets = NULL;
 	if (server->settings->tls_cert[0] == '\0') {
 		weir__ticket_keys_free(tickets);
 		return DONE;
@@ -867,6 +869,7 @@ static void end(struct server *server)
 	weir__user_reload_free(server->user_reload);
 	weir__denial_body_free(server->denial_body);
 	weir__certificates_free(server->certificates);
+	weir__ticket_keys_free(server->tickets);
 	weir__accept_balancer_free(server->balancer);
 	weir__address_counts_free(server->address_counts);
 	weir__counters_set_free(server->counters_set);
@@ -946,5 +949,6 @@ int weir__server_run(struct weir__settings *settings, const struct weir__server_
 		return CALLED_WRONGLY;
 	if (server.pipe < 0 && weir__parent_is_wanted(settings) && weir__parent_run(settings, &server.parent, &status))
 		return status;
+	server.tickets = weir__handover_take_tickets(); /* also unsets a variable that is not a setting */
 	return run(&server);
 }
