@@ -372,6 +372,9 @@ static int go_on_with_descriptors(struct weir__descriptors_check *check, bool *r
 	*ret_is_done = true;
 	while (weir__guard_descriptors_next(&check->check, &room, &request->store_request, &error, ret_why)) {
 		request->n_claims = check->check.n_claims;
+		if (WEIR__UNLIKELY(request->has_moved) && request->client == NULL &&
+		    weir__guard_descriptors_cancel(&check->check, &request->store_request))
+			return WEIR_OK;
 		if (!weir__request_submit(request)) {
 			*ret_is_done = false;
 			return WEIR_OK;

@@ -138,6 +138,11 @@ bool weir__guard_descriptors_next(struct weir__guard_descriptors *check,
 				  struct weir__store_request *store_request, int *ret_error,
 				  struct weir_message *ret_message);
 
+/* Ends a check whose client has cancelled it, instead of the store request that next has set. Returns false, and does
+ * nothing, if something was charged, or if that store request charges nothing. */
+bool weir__guard_descriptors_cancel(struct weir__guard_descriptors *check,
+				    const struct weir__store_request *store_request);
+
 static inline void weir__guard_descriptors_kept(struct weir__guard_descriptors *check)
 {
 	check->is_kept = true;

@@ -544,6 +544,15 @@ bool weir__guard_descriptors_next(struct weir__guard_descriptors *check, const w
 	return false;
 }
 
+bool weir__guard_descriptors_cancel(struct weir__guard_descriptors *check,
+				    const struct weir__store_request *store_request)
+{
+	if (check->is_charged || store_request->operation == WEIR__STORE_PEEK)
+		return false;
+	leave(check);
+	return true;
+}
+
 void weir__guard_descriptors_tell(const struct weir__guard_descriptors *check, const weir__room *room,
 				  void (*tell)(void *context, const struct weir_claim *claims,
 					       const struct weir_verdict *verdicts, size_t n, bool is_shadow),

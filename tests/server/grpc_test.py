@@ -351,6 +351,27 @@ def expired_and_cancelled_requests_are_free():
         late.cancel()
 
 
+def a_request_that_is_cancelled_while_the_store_looks_is_free():
+    """Quotas are peeked at before anything is charged. The client resets the stream in between."""
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(redis())
+        one = stack.enter_context(serving("--store", store.url, "--store_budget", "10s", "--envoy-counts", "together"))
+        client = stack.enter_context(Client(one.http_at))
+        two = descriptor("user=ann"), descriptor("quota=1")
+        assert client.ask(descriptor("user=ann")).remaining == [9]
+        raw = h2.Connection(one.http_at)
+        store.tell(signal.SIGSTOP)
+        raw.send(call_frames(1, request("shop", *two)))
+        until(lambda: metric(one, "rate_limiter_requests_in_flight") == 1, "it waits for Redis")
+        raw.send(h2.reset(1) + h2.frame(h2.PING, 0, 0, bytes(8)))
+        assert raw.until(h2.PING), "the reset was read"
+        store.tell(signal.SIGCONT)
+        until(lambda: metric(one, "rate_limiter_requests_in_flight") == 0, "it has ended")
+        answer = client.ask(*two)
+        assert answer.codes == [OK] * 3 and answer.remaining == [8, 0], answer.statuses
+        raw.close()
+
+
 def health():
     with serving(policy=None) as one, Client(one.http_at) as client:
         assert dict(fields(client.call(CHECK, b""))) == {1: NOT_SERVING}, "without a policy"
@@ -545,6 +566,7 @@ sys.exit(run([
     ("long values are decided", long_values_are_decided),
     ("users and roles", users_and_roles),
     ("expired and cancelled requests are free", expired_and_cancelled_requests_are_free),
+    ("a request that is cancelled while the store looks is free", a_request_that_is_cancelled_while_the_store_looks_is_free),
     ("health", health),
     ("clients that watch and are gone", clients_that_watch_and_are_gone),
     ("health with a store", health_with_a_store),
