@@ -140,12 +140,13 @@ struct weir__protocol_handler {
 	 * is idle (is_last), or when a new server has taken over. May be NULL. */
 	void (*leave)(struct weir__worker *worker, struct weir__connection *connection, bool is_last);
 
-	/* Called when the client of a connection waits, and has been silent for idle_ns: asks whether it is still there. Returns
-	 * false if it was asked before, and has said nothing since, or if the connection is lost. May be NULL. */
-	bool (*is_there)(struct weir__worker *worker, struct weir__connection *connection);
+	/* Called when a client has been silent for idle_ns. One that waits is asked whether it is still there, any other to
+	 * open a new connection. Returns false if it was asked before, and has said nothing since, or if the connection is
+	 * lost. NULL: one that waits stays, and any other is closed. */
+	bool (*stays)(struct weir__worker *worker, struct weir__connection *connection, bool waits);
 
-	/* Called about once a second. May be NULL. */
-	void (*tick)(struct weir__worker *worker, struct weir__connection *connection);
+	/* Called about once a second. Returns false if the connection must be closed. May be NULL. */
+	bool (*tick)(struct weir__worker *worker, struct weir__connection *connection);
 };
 
 extern const struct weir__protocol_handler weir__protocol_resp, weir__protocol_http,

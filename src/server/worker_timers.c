@@ -21,16 +21,14 @@ static weir_ns end_idle(struct weir__worker *worker, size_t protocol)
 
 	while ((at = idle_at(worker, protocol)) <= worker->now) {
 		struct weir__connection *const silent = worker->connections[protocol].next;
+		const bool waits = weir__worker_is_waiting(silent) || weir__output_waiting(&silent->output) > 0 ||
+				   silent->n_streams > 0;
 
-		if (weir__worker_is_waiting(silent) || weir__output_waiting(&silent->output) > 0 ||
-		    silent->n_streams > 0) {
-			if (silent->protocol->is_there == NULL || silent->protocol->is_there(worker, silent))
-				weir__worker_touch(worker, silent);
-			else
-				weir__worker_close(worker, silent);
+		if (silent->protocol->stays ? silent->protocol->stays(worker, silent, waits) : waits) {
+			weir__worker_touch(worker, silent);
 			continue;
 		}
-		if (silent->protocol->leave)
+		if (!waits && silent->protocol->leave)
 			silent->protocol->leave(worker, silent, true);
 		weir__worker_close(worker, silent);
 	}
@@ -139,8 +137,11 @@ static void tick(struct weir__worker *worker)
 
 		if (weir__protocol_handlers[protocol]->tick == NULL || ring->next == ring)
 			continue;
-		for (struct weir__connection *at = ring->next; at != ring; at = at->next)
-			weir__protocol_handlers[protocol]->tick(worker, at);
+		for (struct weir__connection *at = ring->next, *next; at != ring; at = next) {
+			next = at->next;
+			if (!weir__protocol_handlers[protocol]->tick(worker, at))
+				weir__worker_close(worker, at);
+		}
 		weir__worker_begin_ticks(worker);
 	}
 }

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 try:
     import grpc
@@ -488,6 +489,27 @@ def an_old_connection_is_replaced():
         raw.close()
 
 
+def an_idle_connection_loses_no_request():
+    """The client may send one just when the server finds that it is idle. So it gets GOAWAY twice, a second apart."""
+    with serving("--http2-idle", "1s") as one:
+        first = h2.Connection(one.http_at)  # the ticks of the server begin with it
+        first.send(call_frames(1, request("shop", descriptor("big=1"))))
+        assert first.body(1)
+        time.sleep(0.8)
+        raw = h2.Connection(one.http_at)
+        raw.send(call_frames(1, request("shop", descriptor("user=ann"))))
+        assert Answer(raw.body(1)[5:]).remaining == [9]
+        warning, at = raw.until(h2.GOAWAY), time.monotonic()
+        assert warning[3] == struct.pack(">II", 2**31 - 1, 0), warning
+        raw.send(call_frames(3, request("shop", descriptor("user=ann"))))
+        assert Answer(raw.body(3)[5:]).remaining == [8]
+        end = raw.until(h2.GOAWAY)
+        assert end and end[3] == struct.pack(">II", 3, 0) and time.monotonic() - at > 0.7, (end, time.monotonic() - at)
+        assert raw.read() is None, "it is closed"
+        first.close()
+        raw.close()
+
+
 def over_tls():
     """gRPC and the HTTP API by ALPN; a client certificate is a user, whose role decides."""
     with tempfile.TemporaryDirectory(prefix="weir-grpc-") as folder:
@@ -576,4 +598,5 @@ sys.exit(run([
     ("over TLS", over_tls),
     ("grpc-js", grpc_js),
     ("an old connection is replaced", an_old_connection_is_replaced),
+    ("an idle connection loses no request", an_idle_connection_loses_no_request),
 ]))

@@ -15,6 +15,8 @@
 
 enum { SENT_AT_ONCE = 256 * 1024 };
 
+static const weir_ns second_ns = 1000000000;
+
 /* Per worker. */
 struct http2 {
 	struct weir__http_reader reader; /* for the request that runs */
@@ -30,7 +32,7 @@ struct of_connection {
 	uint64_t sent;    /* bytes of responses that were sent until moved_at */
 	weir_ns moved_at; /* when responses last made progress */
 	weir_ns old_at;   /* when to ask the client to open a new connection (http2_age); 0: never */
-	bool is_leaving;  /* the client was asked; after the next tick, new streams are not served */
+	weir_ns asked_at; /* when the client was asked; a second later, new streams are not served; 0: not yet */
 	bool is_pinged;   /* the client has sent nothing since it got a PING */
 };
 
@@ -392,10 +394,11 @@ static void refuse_late(struct weir__worker *worker, struct weir__connection *co
 	(void)send_ready(worker, connection, of_connection);
 }
 
-static void ask_to_leave(struct of_connection *of_connection)
+static void ask_to_leave(const struct weir__worker *worker, struct of_connection *of_connection)
 {
 	of_connection->old_at = 0;
-	of_connection->is_leaving = true;
+	if (of_connection->asked_at == 0)
+		of_connection->asked_at = worker->now;
 	weir__h2_warn(of_connection->session);
 }
 
@@ -416,42 +419,52 @@ static void leave(struct weir__worker *worker, struct weir__connection *connecti
 	if (is_last)
 		weir__h2_go_away(of_connection->session, 0);
 	else
-		ask_to_leave(of_connection);
+		ask_to_leave(worker, of_connection);
 	(void)send_ready(worker, connection, of_connection);
 	set_deadline(worker, connection, of_connection);
 }
 
 /* A client that watches the health may be silent for days. If it hangs, or its machine vanishes behind a proxy, no
- * packet tells the server. So it sends a PING. */
-static bool is_there(struct weir__worker *worker, struct weir__connection *connection)
+ * packet tells the server. So it sends a PING. A client that does not wait may send a request at this moment, which would be
+ * lost with the connection. So the server asks it to leave first, and a tick closes the connection. */
+static bool stays(struct weir__worker *worker, struct weir__connection *connection, bool waits)
 {
 	struct of_connection *const of_connection = connection->of_protocol;
 
 	if (of_connection == NULL)
-		return true;
-	if (of_connection->is_pinged)
+		return waits;
+	if (waits ? of_connection->is_pinged : of_connection->asked_at != 0)
 		return false;
-	of_connection->is_pinged = true;
-	weir__h2_ping(of_connection->session);
+	if (waits) {
+		of_connection->is_pinged = true;
+		weir__h2_ping(of_connection->session);
+	} else {
+		ask_to_leave(worker, of_connection);
+	}
 	return send_ready(worker, connection, of_connection);
 }
 
-/* Runs each second: ends old connections, and sends status changes to clients that watch the health. */
-static void tick(struct weir__worker *worker, struct weir__connection *connection)
+/* Runs each second: ends old connections, and sends status changes to clients that watch the health. Returns false for a
+ * client that was asked to leave a second ago and has no more requests. */
+static bool tick(struct weir__worker *worker, struct weir__connection *connection)
 {
 	struct of_connection *const of_connection = connection->of_protocol;
 	struct weir__h2_stream *stream = NULL;
+	bool is_end;
 
 	if (of_connection == NULL)
-		return;
-	if (of_connection->is_leaving)
+		return true;
+	is_end = of_connection->asked_at != 0 && worker->now - of_connection->asked_at >= second_ns;
+	if (is_end)
 		weir__h2_go_away(of_connection->session, 0);
 	else if (of_connection->old_at != 0 && of_connection->old_at <= worker->now)
-		ask_to_leave(of_connection);
+		ask_to_leave(worker, of_connection);
 	while (worker->n_watches > 0 && (stream = weir__h2_next(of_connection->session, stream)) != NULL)
 		if (of(stream)->is_watch)
 			weir__grpc_look(worker, of(stream));
 	(void)send_ready(worker, connection, of_connection);
+	return !is_end || connection->is_finished || !weir__h2_is_over(of_connection->session) ||
+	       weir__output_waiting(&connection->output) > 0;
 }
 
 const struct weir__protocol_handler weir__protocol_http2 = {
@@ -466,6 +479,6 @@ const struct weir__protocol_handler weir__protocol_http2 = {
 	.refuse_late = refuse_late,
 	.forget = forget,
 	.leave = leave,
-	.is_there = is_there,
+	.stays = stays,
 	.tick = tick,
 };
