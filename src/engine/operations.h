@@ -158,6 +158,14 @@ struct weir__descriptors {
 enum weir__run_result weir__descriptors_run(struct weir__descriptors_check *check, struct weir_guard *guard,
 					    const struct weir__descriptors *descriptors, struct weir_message *ret_why);
 
+/* Whether the status of a decided descriptor says OVER_LIMIT. Giving back is always OK, also without the store. */
+static inline bool weir__descriptors_denies(const struct weir__descriptors_check *check, size_t descriptor)
+{
+	const struct weir_guard_status *const status = &check->statuses[descriptor];
+
+	return !status->verdict.allowed && status->claim.mode != WEIR_MODE_SHADOW && !status->claim.is_refund;
+}
+
 /* The seconds until the window of a decided descriptor ends, rounded up. The verdict says 0 for a window that has counted
  * nothing. For clients, this window ends with the unit, too. */
 uint64_t weir__descriptors_reset_s(const struct weir__descriptors_check *check, size_t descriptor);

@@ -168,6 +168,18 @@ def peeks_and_refunds(store):
         assert client.ask(descriptor("user=ann", hits=0)).codes == [OK] * 2
 
 
+def a_refund_is_ok_without_the_store():
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(redis())
+        one = stack.enter_context(serving("--store", store.url, "--on-store-failure", "closed"))
+        client = stack.enter_context(Client(one.http_at))
+        assert client.ask(descriptor("user=ann")).remaining == [9]
+        store.end()
+        until(lambda: metric(one, "rate_limiter_store_up") == 0, "the store is down")
+        answer = client.ask(descriptor("user=ann"), descriptor("user=ann", hits=1, gives_back=True))
+        assert answer.codes == [OVER_LIMIT, OVER_LIMIT, OK], answer.codes
+
+
 def quotas_shadow_and_replaces(store):
     with serving(store=store) as one, Client(one.http_at) as client:
         for expected in ([OK, OK], [OVER_LIMIT, OVER_LIMIT]):
@@ -584,6 +596,7 @@ sys.exit(run([
     *with_both("headers and metadata", headers_and_metadata),
     *with_both("metadata of limits", metadata_of_limits),
     *with_both("quotas of one backend", quotas_of_one_backend),
+    ("a refund is OK without the store", a_refund_is_ok_without_the_store),
     ("errors", errors),
     ("long values are decided", long_values_are_decided),
     ("users and roles", users_and_roles),

@@ -35,7 +35,7 @@ static struct weir__rls_status status_of(const struct weir__descriptors_check *c
 {
 	const struct weir_guard_status *const from = &check->statuses[i];
 	const struct weir_verdict *const verdict = &from->verdict;
-	const bool is_denied = !verdict->allowed && from->claim.mode != WEIR_MODE_SHADOW;
+	const bool is_denied = weir__descriptors_denies(check, i);
 	struct weir__rls_status status = { .code = is_denied ? WEIR__RLS_OVER_LIMIT : WEIR__RLS_OK };
 
 	if (!from->claim.applies)

@@ -212,7 +212,7 @@ static void add_status(struct weir__http_reply *reply, const struct weir__descri
 {
 	const struct weir_guard_status *const status = &check->statuses[i];
 	const struct weir_verdict *const verdict = &status->verdict;
-	const bool is_denied = !verdict->allowed && status->claim.mode != WEIR_MODE_SHADOW;
+	const bool is_denied = weir__descriptors_denies(check, i);
 	const uint64_t remaining = status->claim.is_unlimited ? UINT32_MAX : verdict->remaining;
 
 	weir__reply_add_text(reply, is_denied ? "{\"code\":\"OVER_LIMIT\"" : "{\"code\":\"OK\"");
