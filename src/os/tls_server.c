@@ -259,12 +259,14 @@ static bool set_up(struct weir__tls_server *server, struct weir__ticket_keys *ti
 }
 
 int weir__tls_server_new(const struct weir__tls_identity *identity, struct weir__ticket_keys *tickets,
-			 struct weir__tls_server **ret_server, char ret_why[WEIR__TLS_WHY_SIZE])
+			 struct weir__tls_server **ret_server, enum weir__tls_part *ret_part,
+			 char ret_why[WEIR__TLS_WHY_SIZE])
 {
 	struct weir__tls_server *const server = calloc(1, sizeof(*server));
 	int error = ENOMEM;
 
 	ERR_clear_error();
+	*ret_part = WEIR__TLS_PART_CERTIFICATE;
 	(void)snprintf(ret_why, WEIR__TLS_WHY_SIZE, "no memory for TLS");
 	if (server == NULL)
 		return error;
@@ -279,10 +281,14 @@ int weir__tls_server_new(const struct weir__tls_identity *identity, struct weir_
 							    SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
 			   NULL);
 	error = load_chain(server, &identity->certificate, ret_why);
+	if (error == 0 && identity->key.at)
+		*ret_part = WEIR__TLS_PART_KEY;
 	if (error == 0)
 		error = load_key(server, identity->key.at ? &identity->key : &identity->certificate, ret_why);
-	if (error == 0 && identity->client_ca.at)
+	if (error == 0 && identity->client_ca.at) {
+		*ret_part = WEIR__TLS_PART_CLIENT_CA;
 		error = load_authorities(server, &identity->client_ca, ret_why);
+	}
 	if (error != 0)
 		goto fail;
 	*ret_server = server;

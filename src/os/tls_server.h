@@ -24,6 +24,9 @@ struct weir__tls_identity {
 	bool is_client_optional;          /* a client needs no certificate, but a wrong one is refused */
 };
 
+/* The parts of an identity, in the order of its members. */
+enum weir__tls_part { WEIR__TLS_PART_CERTIFICATE, WEIR__TLS_PART_KEY, WEIR__TLS_PART_CLIENT_CA };
+
 /* Why a handshake failed. "It" is the client. */
 enum weir__tls_failure {
 	WEIR__TLS_CLOSED,         /* the client ended the connection, perhaps in the middle of a message */
@@ -39,9 +42,11 @@ enum weir__tls_failure {
 
 struct weir__tls_server;
 
-/* `tickets` must outlive it, and all connections. EINVAL: ret_why says what is wrong. ENOMEM: no memory. */
+/* `tickets` must outlive it, and all connections. EINVAL: ret_why says what is wrong, and *ret_part where. ENOMEM: no
+ * memory. */
 int weir__tls_server_new(const struct weir__tls_identity *identity, struct weir__ticket_keys *tickets,
-			 struct weir__tls_server **ret_server, char ret_why[WEIR__TLS_WHY_SIZE]);
+			 struct weir__tls_server **ret_server, enum weir__tls_part *ret_part,
+			 char ret_why[WEIR__TLS_WHY_SIZE]);
 struct weir__tls_server *weir__tls_server_share(struct weir__tls_server *server); /* returns it */
 void weir__tls_server_release(struct weir__tls_server *server);                   /* NULL is allowed */
 

@@ -13,7 +13,9 @@
 
 enum { FILES = 3, FILE_MAX = 1024 * 1024, LOOK_S = 2, LINE_SIZE = WEIR__TLS_WHY_SIZE + WEIR__SETTING_TEXT_SIZE + 32 };
 
-static const char *const names[FILES] = { "tls_cert", "tls_key", "tls_client_ca" };
+static const char *const names[FILES] = { [WEIR__TLS_PART_CERTIFICATE] = "tls_cert",
+					  [WEIR__TLS_PART_KEY] = "tls_key",
+					  [WEIR__TLS_PART_CLIENT_CA] = "tls_client_ca" };
 
 /* What was read; NULL: the setting is not set. */
 struct content {
@@ -94,7 +96,7 @@ static struct weir__tls_pem pem_of(const struct content *content, int file)
 }
 
 static int make(const struct weir__certificates *certificates, const struct content *content,
-		struct weir__tls_server **ret_server, char ret_why[WEIR__TLS_WHY_SIZE])
+		struct weir__tls_server **ret_server, enum weir__tls_part *ret_part, char ret_why[WEIR__TLS_WHY_SIZE])
 {
 	const struct weir__tls_identity identity = {
 		.certificate = pem_of(content, 0),
@@ -103,7 +105,7 @@ static int make(const struct weir__certificates *certificates, const struct cont
 		.is_client_optional = certificates->settings->tls_client_auth == WEIR__CLIENT_AUTH_OPTIONAL,
 	};
 
-	return weir__tls_server_new(&identity, certificates->tickets, ret_server, ret_why);
+	return weir__tls_server_new(&identity, certificates->tickets, ret_server, ret_part, ret_why);
 }
 
 /* --- a look ----------------------------------------------------------------------------------------------------- */
@@ -165,7 +167,8 @@ static void note_unread(struct weir__certificates *certificates, int file, int e
 	}
 }
 
-static void note_wrong(struct weir__certificates *certificates, const struct content *content, const char *why)
+static void note_wrong(struct weir__certificates *certificates, const struct content *content, enum weir__tls_part part,
+		       const char *why)
 {
 	char text[LINE_SIZE];
 
@@ -175,7 +178,8 @@ static void note_wrong(struct weir__certificates *certificates, const struct con
 		certificates->is_told = false;
 	} else if (!certificates->is_told) {
 		certificates->is_told = true;
-		(void)snprintf(text, sizeof(text), "tls_cert: %s: %s", certificates->settings->tls_cert, why);
+		(void)snprintf(text, sizeof(text), "%s: %s: %s", names[part],
+			       path_of(certificates->settings, (int)part), why);
 		refuse(certificates, text);
 	}
 }
@@ -193,6 +197,7 @@ static void look(struct weir__certificates *certificates)
 {
 	struct weir__tls_server *server;
 	char why[WEIR__TLS_WHY_SIZE];
+	enum weir__tls_part part;
 	struct content content;
 	int file, error = read_files(certificates->settings, &content, &file);
 
@@ -203,11 +208,11 @@ static void look(struct weir__certificates *certificates)
 	certificates->unread[0] = '\0';
 	if (memcmp(content.digest, certificates->used, sizeof(content.digest)) == 0) {
 		note_right(certificates);
-	} else if (make(certificates, &content, &server, why) == 0) {
+	} else if (make(certificates, &content, &server, &part, why) == 0) {
 		use(certificates, server, &content);
 		note_right(certificates);
 	} else {
-		note_wrong(certificates, &content, why);
+		note_wrong(certificates, &content, part, why);
 	}
 	forget(&content);
 }
@@ -258,6 +263,7 @@ struct weir__certificates *weir__certificates_new(struct weir__settings *setting
 	struct weir__certificates *const certificates = calloc(1, sizeof(*certificates));
 	struct weir__tls_server *server;
 	char why[WEIR__TLS_WHY_SIZE];
+	enum weir__tls_part part;
 	struct content content;
 	int file, error;
 
@@ -278,12 +284,12 @@ struct weir__certificates *weir__certificates_new(struct weir__settings *setting
 		weir__certificates_free(certificates);
 		return NULL;
 	}
-	error = make(certificates, &content, &server, why);
+	error = make(certificates, &content, &server, &part, why);
 	if (error == 0) {
 		use(certificates, server, &content);
 	} else {
-		weir__settings_error(settings, weir__settings_place(settings, "tls_cert"), "tls_cert", "%s: %s",
-				     settings->tls_cert, why);
+		weir__settings_error(settings, weir__settings_place(settings, names[part]), names[part], "%s: %s",
+				     path_of(settings, (int)part), why);
 		weir__certificates_free(certificates);
 	}
 	forget(&content);

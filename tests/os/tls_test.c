@@ -320,13 +320,14 @@ static void open_served(struct served *served)
 {
 	char pem[2][4096], why[WEIR__TLS_WHY_SIZE] = "";
 	struct weir__tls_identity identity = { .is_client_optional = false };
+	enum weir__tls_part part;
 	int error;
 
 	need_server();
 	identity.certificate = read_pem(certificate, pem[0], sizeof(pem[0]));
 	identity.key = read_pem(key, pem[1], sizeof(pem[1]));
 	served->tickets = weir__ticket_keys_new();
-	if (weir__tls_server_new(&identity, served->tickets, &served->server, why) != 0)
+	if (weir__tls_server_new(&identity, served->tickets, &served->server, &part, why) != 0)
 		errx(1, "%s", why);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, served->sockets) != 0)
 		err(1, "socketpair");
