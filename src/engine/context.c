@@ -29,6 +29,7 @@ void weir__context_init(struct weir__context *context, struct weir_table *table,
 	context->key_count_cache = NULL;
 	context->hides_keys = context->shows_values = false;
 	context->n_in_flight = 0;
+	context->in_flight_bytes = 0;
 	context->spare_requests = NULL;
 	context->n_spare_requests = 0;
 	context->ready = NULL;

@@ -13,9 +13,11 @@
 enum {
 	WEIR__CLIENT_NAME_MAX = 63,
 	WEIR__CONTEXT_ATTRIBUTES_MAX = 64, /* more than any protocol accepts, and `peer` */
-	/* The most requests of a worker that wait for a later completion. Beyond that, the store's fallback decides at
-	 * once. */
+	/* The most requests of a worker that wait for a later completion, and bytes of them, also if their clients have
+	 * disconnected. Beyond that, the store's fallback decides at once. Most requests take 4 KiB, the largest nine
+	 * times as much. */
 	WEIR__IN_FLIGHT_MAX = 16384,
+	WEIR__IN_FLIGHT_BYTES_MAX = 64 * 1024 * 1024,
 	/* The same for one connection. At this number the server stops reading from it until some requests complete. */
 	WEIR__CLIENT_IN_FLIGHT_MAX = 1024,
 };
@@ -75,6 +77,7 @@ struct weir__context {
 	bool hides_keys;                      /* log lines show a hash instead of the key */
 	bool shows_values;                    /* lines about unmatched requests show values of attributes, not hashes */
 	uint32_t n_in_flight;                 /* requests that wait for a later completion */
+	size_t in_flight_bytes;               /* memory of them */
 	struct weir__request *spare_requests; /* memory for the next requests that move, linked by `next` */
 	uint32_t n_spare_requests;
 	/* Called when the first request in a client's queue is done. NULL after init. */
@@ -108,7 +111,7 @@ struct weir__client {
 	/* Requests that wait for a later completion, in order of arrival. Replies are sent in this order. */
 	struct weir__request *first, *last;
 	uint32_t n_in_flight, n_unanswered;    /* length of this queue; replies it will produce */
-	size_t queue_bytes;                    /* memory of this queue */
+	size_t queue_bytes;                    /* memory of this queue, and of those of its streams */
 	struct weir__transaction *transaction; /* RESP: from MULTI until EXEC has run; NULL: no transaction */
 	struct weir__deferred *deferred;       /* RESP: a command that waits for earlier ones; NULL: none */
 	char name[WEIR__CLIENT_NAME_MAX + 1];  /* the name the client gave itself */

@@ -182,11 +182,32 @@ static struct weir__request *copy(const struct weir__request *request)
 	return moved;
 }
 
-static void count_in_flight(struct weir__context *context, int32_t n)
+static void count_in_flight(const struct weir__request *request, int32_t n)
 {
+	struct weir__context *const context = request->context;
+
 	context->n_in_flight += (uint32_t)n;
+	if (n > 0)
+		context->in_flight_bytes += request->bytes;
+	else
+		context->in_flight_bytes -= request->bytes;
 	if (context->counters)
 		weir__counters_add(&context->counters->in_flight, n);
+}
+
+/* The memory of a stream's requests counts for its connection, too. */
+static void add_bytes(struct weir__client *client, size_t n)
+{
+	client->queue_bytes += n;
+	if (client->of)
+		client->of->queue_bytes += n;
+}
+
+static void drop_bytes(struct weir__client *client, size_t n)
+{
+	client->queue_bytes -= n;
+	if (client->of)
+		client->of->queue_bytes -= n;
 }
 
 static void append(struct weir__client *client, struct weir__request *request)
@@ -199,7 +220,7 @@ static void append(struct weir__client *client, struct weir__request *request)
 	client->last = request;
 	client->n_in_flight++;
 	client->n_unanswered += request->n_replies;
-	client->queue_bytes += request->bytes;
+	add_bytes(client, request->bytes);
 }
 
 void weir__request_wait(struct weir__request *request)
@@ -207,14 +228,16 @@ void weir__request_wait(struct weir__request *request)
 	request->has_moved = true;
 	request->is_pooled = false;
 	request->bytes = request->size;
-	count_in_flight(request->context, 1);
+	count_in_flight(request, 1);
 	append(request->client, request);
 }
 
 struct weir__request *weir__request_move(struct weir__request *request)
 {
 	struct weir__context *const context = request->context;
-	struct weir__request *const moved = context->n_in_flight < WEIR__IN_FLIGHT_MAX ? copy(request) : NULL;
+	const bool is_full = context->n_in_flight >= WEIR__IN_FLIGHT_MAX ||
+			     context->in_flight_bytes >= WEIR__IN_FLIGHT_BYTES_MAX;
+	struct weir__request *const moved = is_full ? NULL : copy(request);
 
 	if (moved == NULL) {
 		if (context->counters)
@@ -222,7 +245,7 @@ struct weir__request *weir__request_move(struct weir__request *request)
 		return NULL;
 	}
 	moved->has_moved = true;
-	count_in_flight(context, 1);
+	count_in_flight(moved, 1);
 	if (moved->kind->moved)
 		moved->kind->moved(moved);
 	if (moved->done)
@@ -284,7 +307,7 @@ void weir__request_finish(struct weir__request *request)
 {
 	struct weir__context *const context = request->context;
 
-	count_in_flight(context, -1);
+	count_in_flight(request, -1);
 	request->is_done = true;
 	if (request->done) {
 		request->done(request);
@@ -307,7 +330,7 @@ void weir__request_free_first(struct weir__client *client)
 		client->last = NULL;
 	client->n_in_flight--;
 	client->n_unanswered -= request->n_replies;
-	client->queue_bytes -= request->bytes;
+	drop_bytes(client, request->bytes);
 	free_request(request);
 }
 
@@ -320,16 +343,16 @@ void weir__requests_abandon(struct weir__client *client)
 
 		next = request->next;
 		request->client = NULL;
+		drop_bytes(client, request->bytes);
 		if (request->is_done) {
 			free_request(request);
 		} else if (request->kind->cancel && request->kind->cancel(request)) {
-			count_in_flight(request->context, -1);
+			count_in_flight(request, -1);
 			free_request(request);
 		}
 	}
 	client->first = client->last = NULL;
 	client->n_in_flight = client->n_unanswered = 0;
-	client->queue_bytes = 0;
 }
 
 /* --- prepared replies -------------------------------------------------------------------------------------------- */

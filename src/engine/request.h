@@ -111,7 +111,7 @@ static inline bool weir__request_submit(struct weir__request *request)
 }
 
 /* Moves to the heap a request that waits for something other than the store. Returns NULL if memory runs out, or if
- * WEIR__IN_FLIGHT_MAX requests are in flight. */
+ * WEIR__IN_FLIGHT_MAX requests, or WEIR__IN_FLIGHT_BYTES_MAX of them, are in flight. */
 struct weir__request *weir__request_move(struct weir__request *request);
 
 /* Appends a request that was allocated on the heap to its client's queue. It completes later. */

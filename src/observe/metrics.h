@@ -81,7 +81,7 @@
 	X(IN_FLIGHT, "rate_limiter_requests_in_flight", GAUGE, "", "", \
 	  "Requests that are waiting for a store, for WAIT or for a policy to be read.") \
 	X(OVERFLOWS, "rate_limiter_requests_overflow", COUNTER, "", "", \
-	  "Requests decided without the store because 16384 of their worker were in flight.") \
+	  "Requests decided without the store because 16384 requests, or 64 MiB of them, of their worker were in flight.") \
 	X(REPLIES, "rate_limiter_responses", COUNTER, "", "protocol", "Replies and responses sent.") \
 	X(AUTH_FAILURES, "rate_limiter_auth_failures", COUNTER, "", "protocol", \
 	  "Attempts with a wrong user name, password or token.") \

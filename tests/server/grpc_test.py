@@ -385,6 +385,32 @@ def a_request_that_is_cancelled_while_the_store_looks_is_free():
         raw.close()
 
 
+def requests_that_wait_take_bounded_memory():
+    """Those of streams count for their connection. All together are bounded in bytes, even if their clients are gone."""
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(redis())
+        one = stack.enter_context(serving("--store", store.url, "--store_budget", "10s", "--client-memory", "1GiB"))
+        with Client(one.http_at) as client:
+            assert client.ask(descriptor("big=0")).code == OK
+        ask = request("shop", *[descriptor(f"big={number}") for number in range(64)])  # takes 20 KiB
+        calls = b"".join(call_frames(number, ask) for number in range(1, 2 * h2.STREAMS_MAX, 2))
+        store.tell(signal.SIGSTOP)
+        connections = [h2.Connection(one.http_at)]
+        connections[0].send(calls)
+        until(lambda: metric(one, "rate_limiter_requests_in_flight") == h2.STREAMS_MAX, "they wait for Redis")
+        assert metric(one, "rate_limiter_client_memory_bytes") > h2.STREAMS_MAX * 20000
+        for _ in range(39):
+            connections.append(h2.Connection(one.http_at))
+            connections[-1].send(calls)
+        until(lambda: metric(one, "rate_limiter_requests_overflow_total") > 1000, "the fallback decides")
+        assert metric(one, "rate_limiter_requests_in_flight") < 64 * 1024 * 1024 / 20000
+        for connection in connections:
+            connection.close()
+        store.tell(signal.SIGCONT)
+        until(lambda: metric(one, "rate_limiter_requests_in_flight") == 0, "they have ended")
+        until(lambda: metric(one, "rate_limiter_client_memory_bytes") < 1000000, "their memory is not counted any more")
+
+
 def health():
     with serving(policy=None) as one, Client(one.http_at) as client:
         assert dict(fields(client.call(CHECK, b""))) == {1: NOT_SERVING}, "without a policy"
@@ -602,6 +628,7 @@ sys.exit(run([
     ("users and roles", users_and_roles),
     ("expired and cancelled requests are free", expired_and_cancelled_requests_are_free),
     ("a request that is cancelled while the store looks is free", a_request_that_is_cancelled_while_the_store_looks_is_free),
+    ("requests that wait take bounded memory", requests_that_wait_take_bounded_memory),
     ("health", health),
     ("clients that watch and are gone", clients_that_watch_and_are_gone),
     ("health with a store", health_with_a_store),
