@@ -124,6 +124,14 @@ def metric(one, name):
     return float(re.search(re.escape(name) + r" ([0-9.e+]+)\n", page)[1])
 
 
+def healthcheck(one):
+    client = http.client.HTTPConnection(one.http_at, timeout=TIMEOUT_S)
+    client.request("GET", "/healthcheck")
+    status = client.getresponse().status
+    client.close()
+    return status
+
+
 def statuses_of_descriptors(store):
     with serving(store=store) as one, Client(one.http_at) as client:
         answer = client.ask(descriptor("user=ann"), descriptor("big=1"), descriptor("free=1"), descriptor("nothing=1"), hits=3)
@@ -458,14 +466,14 @@ def health_with_a_store():
         store.end()
         one = stack.enter_context(serving("--store", store.url, "--workers", "4"))
         client = stack.enter_context(Client(one.http_at))
-        assert dict(fields(client.call(CHECK, b""))) == {1: NOT_SERVING}
+        assert dict(fields(client.call(CHECK, b""))) == {1: NOT_SERVING} and healthcheck(one) == 500
         watch = client.channel.unary_stream(WATCH)(b"", timeout=TIMEOUT_S)
         assert dict(fields(next(watch))) == {1: NOT_SERVING}
         store.start()
-        assert dict(fields(next(watch))) == {1: SERVING}
+        assert dict(fields(next(watch))) == {1: SERVING} and healthcheck(one) == 200
         store.end()
         until(lambda: metric(one, "rate_limiter_store_up") == 0, "the store is down")
-        assert dict(fields(client.call(CHECK, b""))) == {1: SERVING}
+        assert dict(fields(client.call(CHECK, b""))) == {1: SERVING} and healthcheck(one) == 200
         for _ in range(16):  # also by workers that were not called while the store was there
             with Client(one.http_at, use_local_subchannel_pool=1) as other:
                 assert dict(fields(other.call(CHECK, b""))) == {1: SERVING}

@@ -542,10 +542,11 @@ def the_end_is_announced():
     """A signal makes the server unready. It continues to serve and to accept until the second signal."""
     with policy_daemon("--end-delay", "1hour") as one:
         client = client_of(one)
-        assert ask(client, "GET", "/readyz")[0] == 200
+        assert ask(client, "GET", "/readyz")[0] == ask(client, "GET", "/healthcheck")[0] == 200
         one.process.send_signal(signal.SIGTERM)
         while ask(client, "GET", "/readyz")[0] != 503:
             time.sleep(0.01)
+        assert ask(client, "GET", "/healthcheck")[0] == 500
         with raw(one) as other, one.connect() as resp:
             for _ in range(2):
                 is_served(other)

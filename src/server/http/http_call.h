@@ -28,7 +28,7 @@ struct weir__http_call {
 typedef void weir__run_route(struct weir__http_call *call);
 
 /* http_health.c */
-weir__run_route weir__http_healthz, weir__http_readyz, weir__http_health, weir__http_openapi;
+weir__run_route weir__http_healthz, weir__http_readyz, weir__http_health, weir__http_healthcheck, weir__http_openapi;
 /* http_authorize.c */
 /* The peer of the connection. Returns false if it has no address. */
 bool weir__http_peer_address(const struct weir__http_call *call, struct weir__address *ret_address);

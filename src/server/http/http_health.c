@@ -12,7 +12,8 @@ void weir__http_healthz(struct weir__http_call *call)
 	weir__reply_end(call->reply, 200, WEIR__TYPE_TEXT);
 }
 
-static bool is_store_up(const struct weir__http_call *call)
+/* Whether the store is up or, if ever_is_enough, has been up. */
+static bool is_store_up(const struct weir__http_call *call, bool ever_is_enough)
 {
 	struct weir__store *const store = call->context->store;
 	struct weir__store_status status;
@@ -20,7 +21,7 @@ static bool is_store_up(const struct weir__http_call *call)
 	if (store->status == NULL)
 		return true;
 	store->status(store, &status);
-	return status.health == WEIR__STORE_UP;
+	return status.health == WEIR__STORE_UP || (ever_is_enough && status.was_up);
 }
 
 void weir__http_readyz(struct weir__http_call *call)
@@ -29,15 +30,26 @@ void weir__http_readyz(struct weir__http_call *call)
 		weir__reply_problem(call->reply, 503, "the server is shutting down");
 		return;
 	}
-	if (!is_store_up(call) && call->context->settings->on_store_failure == WEIR__ON_FAILURE_CLOSED) {
+	if (!is_store_up(call, false) && call->context->settings->on_store_failure == WEIR__ON_FAILURE_CLOSED) {
 		weir__reply_problem(call->reply, 503, "the store does not reply, and limits fail closed");
 		return;
 	}
-	weir__reply_add_text(call->reply, is_store_up(call) ?
+	weir__reply_add_text(call->reply, is_store_up(call, false) ?
 						  "ready\n" :
 						  "ready, degraded: the store does not reply, and on_store_failure "
 						  "decides\n");
 	weir__reply_end(call->reply, 200, WEIR__TYPE_TEXT);
+}
+
+/* As from Envoy's ratelimit, by which Kubernetes decides whether requests are sent here. */
+void weir__http_healthcheck(struct weir__http_call *call)
+{
+	if (call->is_ending || call->is_retiring)
+		weir__reply_problem(call->reply, 500, "the server is shutting down");
+	else if (!is_store_up(call, true))
+		weir__reply_problem(call->reply, 500, "the store has not replied yet");
+	else
+		weir__http_health(call);
 }
 
 void weir__http_health(struct weir__http_call *call)

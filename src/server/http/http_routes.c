@@ -49,7 +49,7 @@ const struct weir__route weir__routes[] = {
 	{ HTTP_POST, WEIR__OP_TAKE, "/throttle", weir__http_throttle, 0, 0, "like throttlecrab" },
 	{ HTTP_GET, WEIR__OP_CONNECTION, "/health", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, like throttlecrab" },
 	{ HTTP_POST, WEIR__OP_CHECK, "/json", weir__http_envoy, WEIR__ROUTE_REFUNDS, 0, "like Envoy's ratelimit, with a policy in Envoy's format" },
-	{ HTTP_GET, WEIR__OP_CONNECTION, "/healthcheck", weir__http_health, WEIR__ROUTE_OPEN, 0, "200 and OK, like Envoy's ratelimit" },
+	{ HTTP_GET, WEIR__OP_CONNECTION, "/healthcheck", weir__http_healthcheck, WEIR__ROUTE_OPEN, 0, "200 and OK, like Envoy's ratelimit; 500 when it is shutting down, or has not reached its store yet" },
 	{ HTTP_GET, WEIR__OP_CONNECTION, "/", weir__http_page, WEIR__ROUTE_OPEN, 256 * 1024, "the [live page](../guides/observe.md#the-page), for a browser" },
 	{ HTTP_GET, WEIR__OP_CONNECTION, "/openapi.json", weir__http_openapi, WEIR__ROUTE_OPEN, 256 * 1024,
 	  "the OpenAPI 3.1 description of all routes" },
