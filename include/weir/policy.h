@@ -181,7 +181,7 @@ enum weir_unit {
 struct weir_descriptor {
 	const struct weir_attribute *entries; /* name and value of each entry, in their order */
 	size_t n;
-	bool has_hits; /* true: this descriptor costs `hits`; a cost of 0 only looks and counts nothing */
+	bool has_hits; /* true: this descriptor costs `hits`; 0 counts nothing, and is denied if nothing is left */
 	uint64_t hits;
 	enum weir_unit unit; /* NONE: the policy has the limit. Else an inline limit, of this unit: */
 	uint32_t requests_per_unit;

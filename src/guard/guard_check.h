@@ -86,10 +86,11 @@ static inline bool weir__guard_check_takes_shadows(const struct weir__guard_chec
 
 /* --- descriptors: guard_descriptors.c ---------------------------------------------------------------------------- */
 
-/* The same for descriptors. By default all descriptors count together: quotas and limits in shadow are peeked at first.
- * Then the enforced limits are taken together, or only peeked at if all quotas are used up. If the request is allowed,
- * the quotas and shadow limits are then taken. With WEIR_ENVOY_COUNT_EACH every claim is taken by itself. At last, what
- * descriptors give back is given back, whatever was decided. */
+/* The same for descriptors. By default all descriptors count together: quotas, limits in shadow and limits with a cost of
+ * 0 are peeked at first. Then the enforced limits are taken together, or only peeked at if all quotas are used up, or a
+ * limit with a cost of 0 has nothing left. If the request is allowed, the quotas and shadow limits are then taken. With
+ * WEIR_ENVOY_COUNT_EACH every claim is taken by itself. At last, what descriptors give back is given back, whatever was
+ * decided. */
 struct weir__guard_descriptors {
 	struct weir_guard *guard;
 	const struct weir__bound_policy *bound;
@@ -97,8 +98,9 @@ struct weir__guard_descriptors {
 	uint8_t stage;
 	bool is_kept, is_each;
 	bool is_allowed, is_charged, is_seen, is_by_quotas;
-	/* Claims: enforced first, then quotas and shadow, then those that give back. */
-	uint32_t n_enforced, n_taken, n_claims;
+	/* Claims: enforced first, those with a cost before those that only look, then quotas and shadow, then those that
+	 * give back. */
+	uint32_t n_taking, n_enforced, n_taken, n_claims;
 	uint32_t n; /* descriptors */
 	struct weir__epoch_check epoch_check;
 	const char *domain; /* the caller's; not read after is_kept */

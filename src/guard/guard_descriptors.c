@@ -195,16 +195,26 @@ static int find_limit(const struct weir__guard_descriptors *check, const weir__r
 	return WEIR_OK;
 }
 
-/* Appends the enforced claims, those that give back, or all others. */
-static int add_claims(struct weir__guard_descriptors *check, const weir__room *room, bool are_enforced,
-		      bool are_refunds, struct weir_message *ret_message)
+/* The kinds of claims, in their order. */
+enum kind { TAKES, LOOKS, OTHERS, GIVES_BACK };
+
+static enum kind kind_of(const struct weir_descriptor_claim *claim)
+{
+	if (claim->is_refund)
+		return GIVES_BACK;
+	return !is_enforced(claim) ? OTHERS : claim->cost == 0 ? LOOKS : TAKES;
+}
+
+/* Appends the claims of a kind. */
+static int add_claims(struct weir__guard_descriptors *check, const weir__room *room, enum kind kind,
+		      struct weir_message *ret_message)
 {
 	for (uint32_t i = 0; i < check->n; i++) {
 		const struct weir_descriptor_claim *const of = &room->matched->claims[i];
 		const struct weir_table_limit *limit;
 		int error;
 
-		if (is_enforced(of) != are_enforced || of->is_refund != are_refunds)
+		if (kind_of(of) != kind)
 			continue;
 		error = find_limit(check, room, of, &limit, ret_message);
 		if (error != WEIR_OK)
@@ -226,13 +236,16 @@ static int make_claims(struct weir__guard_descriptors *check, const weir__room *
 	int error;
 
 	check->n_claims = 0;
-	error = add_claims(check, room, true, false, ret_message);
+	error = add_claims(check, room, TAKES, ret_message);
+	check->n_taking = check->n_claims;
+	if (error == WEIR_OK)
+		error = add_claims(check, room, LOOKS, ret_message);
 	check->n_enforced = check->n_claims;
 	if (error == WEIR_OK)
-		error = add_claims(check, room, false, false, ret_message);
+		error = add_claims(check, room, OTHERS, ret_message);
 	check->n_taken = check->n_claims;
 	if (error == WEIR_OK)
-		error = add_claims(check, room, false, true, ret_message);
+		error = add_claims(check, room, GIVES_BACK, ret_message);
 	if (error == WEIR_OK && check->n_enforced > WEIR_TABLE_CLAIMS_MAX && !check->is_each) {
 		struct weir__text why = weir__text_of_message(ret_message, 0);
 
@@ -310,6 +323,7 @@ static bool ask(struct weir__guard_descriptors *check, const weir__room *room, e
 	const bool are_enforced = stage == TAKING || stage == LOOKING_INSTEAD;
 	const uint32_t first = stage == GIVING_BACK                 ? check->n_taken :
 			       are_enforced || stage == TAKING_EACH ? 0 :
+			       stage == LOOKING                     ? check->n_taking :
 								      check->n_enforced;
 	const uint32_t end = stage == GIVING_BACK ? check->n_claims : are_enforced ? check->n_enforced : check->n_taken;
 	const bool takes = stage == TAKING || stage == CHARGING || stage == TAKING_EACH;
@@ -388,13 +402,14 @@ static void note_charges(const struct weir__guard_descriptors *check, const weir
 }
 
 /* A cost of 0 asks whether anything is left. The store would allow it even then. */
-static void deny_empty(const struct weir__guard_descriptors *check, const weir__room *room)
+static void deny_looks(const struct weir__guard_descriptors *check, const weir__room *room, bool also_enforced)
 {
 	for (uint32_t i = 0; i < check->n; i++) {
 		struct weir_verdict *const verdict = &room->statuses[i].verdict;
 
 		if (!is_claimed(check, i) || room->statuses[i].claim.cost > 0 || room->statuses[i].claim.is_refund ||
-		    (verdict->remaining > 0 && !room->statuses[i].claim.is_closed))
+		    (verdict->remaining > 0 && !room->statuses[i].claim.is_closed) ||
+		    (!also_enforced && is_enforced_claim(check, room, i)))
 			continue;
 		verdict->allowed = false;
 		verdict->retry_after = verdict->reset_after;
@@ -416,10 +431,11 @@ static enum stage take_answer(struct weir__guard_descriptors *check, const weir_
 	switch (check->stage) {
 	case LOOKING:
 		note_verdicts(check, room, store_request);
+		deny_looks(check, room, true);
 		check->is_seen = true;
 		check->is_by_quotas = are_quotas_used_up(check, room);
-		check->is_allowed = !check->is_by_quotas;
-		return check->is_by_quotas ? LOOKING_INSTEAD : TAKING;
+		check->is_allowed = do_enforced_allow(check, room) && !check->is_by_quotas;
+		return check->is_allowed ? TAKING : LOOKING_INSTEAD;
 	case TAKING:
 		note_verdicts(check, room, store_request);
 		if (store_request->n > 0) {
@@ -430,10 +446,11 @@ static enum stage take_answer(struct weir__guard_descriptors *check, const weir_
 		return check->is_allowed ? CHARGING : BEGUN;
 	case LOOKING_INSTEAD:
 		note_verdicts(check, room, store_request);
+		deny_looks(check, room, true);
 		return BEGUN;
 	case TAKING_EACH:
 		note_charges(check, room, store_request);
-		deny_empty(check, room);
+		deny_looks(check, room, true);
 		check->is_charged = store_request->n > 0;
 		check->is_by_quotas = are_quotas_used_up(check, room);
 		check->is_allowed = do_enforced_allow(check, room) && !check->is_by_quotas;
@@ -444,6 +461,7 @@ static enum stage take_answer(struct weir__guard_descriptors *check, const weir_
 		return BEGUN;
 	default:
 		note_charges(check, room, store_request);
+		deny_looks(check, room, false); /* what this request took itself denies none of the enforced ones */
 		check->is_charged |= store_request->n > 0;
 		return BEGUN;
 	}
@@ -507,8 +525,9 @@ static bool start_over(struct weir__guard_descriptors *check, const weir__room *
 	return *ret_error == WEIR_OK;
 }
 
-/* Quotas are peeked at first, because a request that all of them deny is counted nowhere. If other requests use up a
- * quota in between, it may be exceeded by the last requests, since a single quota denies nothing. */
+/* Quotas are peeked at first, because a request that all of them deny is counted nowhere, and so are limits with a cost of
+ * 0. If other requests use up a quota in between, it may be exceeded by the last requests, since a single quota denies
+ * nothing. */
 bool weir__guard_descriptors_next(struct weir__guard_descriptors *check, const weir__room *room,
 				  struct weir__store_request *store_request, int *ret_error,
 				  struct weir_message *ret_message)

@@ -130,16 +130,12 @@ static void none_at_all(void)
 	const size_t n = attributes_of(WORDS("domain=shop", "shut=1"), attributes);
 	struct weir_guard_answer by_attributes;
 	struct weir_message why;
-	struct request request;
 
 	CHECK(!answer.verdict.allowed && answer.verdict.never && answer.verdict.remaining == 0);
 	CHECK_TEXT(answer.decided_by, "shop|shut");
 	CHECK(statuses[0].verdict.limit == 0 && statuses[1].verdict.allowed);
 	CHECK(weir_guard_check(guard, attributes, n, 1, start, &by_attributes, &why) == WEIR_OK);
 	CHECK(!by_attributes.verdict.allowed);
-	/* a cost of 0 is not denied */
-	request_of(WORDS("shut=1"), &request);
-	CHECK(ask_request(guard, &request, 0).verdict.allowed);
 	end_guard(guard, table);
 }
 
@@ -197,24 +193,44 @@ static void groups_of_quotas(void)
 	}
 }
 
-/* A cost of 0 asks whether anything is left. */
+/* A cost of 0 asks whether anything is left. If nothing is, it denies the request, so that others count nothing where all
+ * count together. */
 static void looks(void)
 {
-	struct weir_guard *const guard = guard_over(envoy_of(config, WEIR_ENVOY_COUNT_EACH), start, &table);
-	struct request request;
+	static const uint32_t options[] = { 0, WEIR_ENVOY_COUNT_EACH };
 
-	request_of(WORDS("user=ann"), &request);
-	CHECK(ask_request(guard, &request, 0).verdict.allowed);
-	CHECK_EQ(statuses[0].verdict.remaining, 2);
-	CHECK(ask_request(guard, &request, 2).verdict.allowed);
-	CHECK(!ask_request(guard, &request, 0).verdict.allowed);
-	request_of(WORDS("shut=1"), &request);
-	CHECK(!ask_request(guard, &request, 0).verdict.allowed);
-	CHECK(statuses[0].verdict.limit == 0 && statuses[0].verdict.remaining == 0);
-	request_of(WORDS("canary=1"), &request);
-	CHECK(ask_request(guard, &request, 1).verdict.allowed && ask_request(guard, &request, 0).verdict.allowed);
-	CHECK(!statuses[0].verdict.allowed);
-	end_guard(guard, table);
+	for (int i = 0; i < 2; i++) {
+		struct weir_guard *const guard = guard_over(envoy_of(config, options[i]), start, &table);
+		struct weir_guard_answer answer;
+		struct request request;
+
+		request_of(WORDS("user=ann"), &request);
+		CHECK(ask_request(guard, &request, 0).verdict.allowed);
+		CHECK_EQ(statuses[0].verdict.remaining, 2);
+		CHECK(ask_request(guard, &request, 2).verdict.allowed);
+		CHECK(!ask_request(guard, &request, 0).verdict.allowed);
+		request_of(WORDS("all=1", "user=ann", "more=1"), &request);
+		request.descriptors[1].has_hits = true;
+		answer = ask_request(guard, &request, 1);
+		CHECK(!answer.verdict.allowed && answer.verdict.retry_after > 0);
+		CHECK_TEXT(answer.decided_by, "shop|user");
+		CHECK(statuses[0].verdict.allowed && !statuses[1].verdict.allowed);
+		CHECK(ask(guard, WORDS("all=1", "more=1")).verdict.allowed);
+		CHECK_EQ(statuses[0].verdict.remaining, options[i] == 0 ? 2 : 1);
+		CHECK_EQ(statuses[1].verdict.remaining, options[i] == 0 ? 1 : 0);
+		/* what the same request takes does not deny its look */
+		request_of(WORDS("user=bob", "user=bob"), &request);
+		request.descriptors[0].has_hits = true;
+		CHECK(ask_request(guard, &request, 2).verdict.allowed || options[i] != 0);
+		request_of(WORDS("shut=1"), &request);
+		CHECK(!ask_request(guard, &request, 0).verdict.allowed);
+		CHECK(statuses[0].verdict.limit == 0 && statuses[0].verdict.remaining == 0);
+		request_of(WORDS("canary=1"), &request);
+		CHECK(ask_request(guard, &request, 1).verdict.allowed &&
+		      ask_request(guard, &request, 0).verdict.allowed);
+		CHECK(!statuses[0].verdict.allowed);
+		end_guard(guard, table);
+	}
 }
 
 static void limits_that_come_with_requests(void)

@@ -156,6 +156,11 @@ def each_descriptor_counts_by_default(store):
         assert client.ask(descriptor("user=ann", hits=6)).remaining == [4]
         assert client.ask(descriptor("user=ann", hits=100), descriptor("user=bob")).code == OVER_LIMIT
         assert client.ask(descriptor("user=ann"), descriptor("user=bob")).remaining == [3, 9]
+        assert client.ask(descriptor("user=ann", hits=3)).remaining == [0]
+        answer = client.ask(descriptor("user=ann", hits=0), descriptor("user=bob"), descriptor("quota=1"))
+        assert answer.codes == [OVER_LIMIT, OVER_LIMIT, OK, OK], "nothing is left, and nothing is charged"
+        assert client.ask(descriptor("user=bob", hits=0), descriptor("quota=1", hits=0)).remaining == [9, 1]
+        assert client.ask(descriptor("shut=1", hits=0)).codes == [OVER_LIMIT] * 2
 
 
 def peeks_and_refunds(store):
