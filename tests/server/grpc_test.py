@@ -398,6 +398,25 @@ def a_request_that_is_cancelled_while_the_store_looks_is_free():
         raw.close()
 
 
+def an_open_route_does_not_end_other_streams():
+    """A client without a user may have little memory. Others of the same connection have one."""
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(redis())
+        one = stack.enter_context(serving("--store", store.url, "--store_budget", "10s", "--metrics-open", "true", users=USERS))
+        with Client(one.http_at, "decide-token") as client:
+            assert client.ask(descriptor("big=0")).code == OK
+        ask, n = request("shop", *[descriptor(f"big={number}") for number in range(40)]), 100
+        store.tell(signal.SIGSTOP)
+        raw = h2.Connection(one.http_at)
+        raw.send(b"".join(call_frames(number, ask, authorization="Bearer decide-token") for number in range(1, 2 * n, 2)))
+        until(lambda: metric(one, "rate_limiter_requests_in_flight") == n, "they wait for Redis")
+        raw.send(h2.headers(2 * n + 1) + call_frames(2 * n + 3, ask, authorization="Bearer wrong"))
+        assert raw.body(2 * n + 1) == b"ok\n" and raw.body(2 * n + 3) == b""
+        store.tell(signal.SIGCONT)
+        assert raw.body(1) and metric(one, 'rate_limiter_connections_closed_total{reason="unauthenticated"}') == 0
+        raw.close()
+
+
 def requests_that_wait_take_bounded_memory():
     """Those of streams count for their connection. All together are bounded in bytes, even if their clients are gone."""
     with contextlib.ExitStack() as stack:
@@ -641,6 +660,7 @@ sys.exit(run([
     ("users and roles", users_and_roles),
     ("expired and cancelled requests are free", expired_and_cancelled_requests_are_free),
     ("a request that is cancelled while the store looks is free", a_request_that_is_cancelled_while_the_store_looks_is_free),
+    ("an open route does not end other streams", an_open_route_does_not_end_other_streams),
     ("requests that wait take bounded memory", requests_that_wait_take_bounded_memory),
     ("health", health),
     ("clients that watch and are gone", clients_that_watch_and_are_gone),

@@ -229,7 +229,8 @@ static void run(struct weir__worker *worker, struct weir__connection *connection
 		run_http(worker, connection, stream, &request);
 	}
 	connection->client.is_proven = stream->client.is_proven;
-	connection->client.user = stream->client.user;
+	if (stream->client.user) /* an open route, or a wrong token, does not make a stranger of the other streams */
+		connection->client.user = stream->client.user;
 	/* Users and certificates may change before a request that waits is done. */
 	stream->client.user = stream->client.certificate_user = NULL;
 	stream->client.peer = NULL;
