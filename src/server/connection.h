@@ -145,7 +145,7 @@ struct weir__protocol_handler {
 	 * lost. NULL: one that waits stays, and any other is closed. */
 	bool (*stays)(struct weir__worker *worker, struct weir__connection *connection, bool waits);
 
-	/* Called about once a second. Returns false if the connection must be closed. May be NULL. */
+	/* Called about once a second. Returns false if the connection is to be closed. May be NULL. */
 	bool (*tick)(struct weir__worker *worker, struct weir__connection *connection);
 };
 
@@ -253,6 +253,10 @@ static inline void weir__worker_count_closed(struct weir__worker *worker, enum w
 }
 
 void weir__worker_close(struct weir__worker *worker, struct weir__connection *connection);
+
+/* Closes a connection that has nothing more to write as soon as its client does, or takes too long: what the client still
+ * sends would otherwise reset the connection, and with it the last reply. */
+void weir__worker_close_slowly(struct weir__worker *worker, struct weir__connection *connection);
 
 /* Writes the replies of requests that waited and are done, in order, and lets their connections go on. */
 void weir__worker_answer_ready(struct weir__worker *worker);

@@ -403,6 +403,15 @@ static bool linger(struct weir__worker *worker, struct weir__connection *connect
 	return true;
 }
 
+void weir__worker_close_slowly(struct weir__worker *worker, struct weir__connection *connection)
+{
+	connection->lingers = true;
+	if (linger(worker, connection))
+		hear(worker, connection);
+	else
+		weir__worker_close(worker, connection);
+}
+
 static void serve(struct weir__worker *worker, struct weir__connection *connection,
 		  const struct weir__loop_event *event)
 {

@@ -140,7 +140,7 @@ static void tick(struct weir__worker *worker)
 		for (struct weir__connection *at = ring->next, *next; at != ring; at = next) {
 			next = at->next;
 			if (!weir__protocol_handlers[protocol]->tick(worker, at))
-				weir__worker_close(worker, at);
+				weir__worker_close_slowly(worker, at);
 		}
 		weir__worker_begin_ticks(worker);
 	}

@@ -453,7 +453,7 @@ static bool tick(struct weir__worker *worker, struct weir__connection *connectio
 	struct weir__h2_stream *stream = NULL;
 	bool is_end;
 
-	if (of_connection == NULL)
+	if (of_connection == NULL || connection->is_finished)
 		return true;
 	is_end = of_connection->asked_at != 0 && worker->now - of_connection->asked_at >= second_ns;
 	if (is_end)
@@ -464,8 +464,7 @@ static bool tick(struct weir__worker *worker, struct weir__connection *connectio
 		if (of(stream)->is_watch)
 			weir__grpc_look(worker, of(stream));
 	(void)send_ready(worker, connection, of_connection);
-	return !is_end || connection->is_finished || !weir__h2_is_over(of_connection->session) ||
-	       weir__output_waiting(&connection->output) > 0;
+	return !is_end || !weir__h2_is_over(of_connection->session) || weir__output_waiting(&connection->output) > 0;
 }
 
 const struct weir__protocol_handler weir__protocol_http2 = {
