@@ -15,12 +15,14 @@ import http.server
 import os
 import platform
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import zipfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -211,6 +213,32 @@ def ages_and_shutdowns_fail_no_request():
             status = stage.ask(x_api_key=f"key{n}")[0]
             assert status == 200, (n, status, stage.said())
         return f"{n} requests"
+
+
+def upgrades_fail_no_request():
+    """Envoy moves to the next server, and its requests of a server that calls it idle are decided, too."""
+    with tempfile.TemporaryDirectory(prefix="weir-envoy-pid-") as folder:
+        path = os.path.join(folder, "pid")
+
+        def pid():
+            with open(path, encoding="ascii") as file:
+                return int(file.read())
+
+        with staged("--pid-file", path, "--http2-idle", "700ms", "--drain", "5s", changes=[DENY, PATIENT]) as stage:
+            pids, n = {pid()}, 0
+            while len(pids) < 3:
+                before, until_s = pid(), time.monotonic() + 2
+                os.kill(before, signal.SIGUSR2)
+                while pid() == before or time.monotonic() < until_s:
+                    n += 1
+                    assert stage.ask(x_api_key=f"key{n}")[0] == 200, (n, stage.said(), stage.weir.said())
+                pids.add(pid())
+            for pause_ms in range(690, 710, 2):
+                time.sleep(pause_ms / 1000)
+                n += 1
+                assert stage.ask(x_api_key=f"key{n}")[0] == 200, (n, stage.said(), stage.weir.said())
+            os.kill(pid(), signal.SIGTERM)
+            return f"{n} requests"
 
 
 # --- mutual TLS ---------------------------------------------------------------------------------------------------------
@@ -410,6 +438,7 @@ def main():
         ("Weir's headers", weirs_headers),
         ("when Weir is gone", when_weir_is_gone),
         ("ages and shutdowns fail no request", ages_and_shutdowns_fail_no_request),
+        ("upgrades fail no request", upgrades_fail_no_request),
         ("certificates change under load, file by file", lambda: certificates_change_under_load(False)),
         ("certificates change under load, by a symbolic link", lambda: certificates_change_under_load(True)),
         ("docs/guides/envoy.md", page_runs),
