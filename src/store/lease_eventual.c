@@ -80,7 +80,8 @@ static bool is_known(const struct record *record)
 
 	if (!is_heard(record))
 		return false;
-	weir__held_find(record->lease->options.table, record->limit, record->key_hash, &mirror);
+	weir__held_find_made(record->lease->options.table, record->key_hash,
+			     weir__fingerprint_in(record->key_hash, WEIR__VIEW_WORD(record->limit, mark)), &mirror);
 	return mirror.slot != NULL && !weir__place_is_claim(&mirror);
 }
 

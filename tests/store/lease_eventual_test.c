@@ -947,10 +947,13 @@ static void denials_push_nothing(void)
 	}
 }
 
-/* If the limit becomes exact, the units that wait are pushed at the next look. */
+/* If the limit becomes exact, the units that wait are pushed at the next look. The table finds keys by a different
+ * fingerprint after every seventh change. */
 static void a_change_pushes_what_waits(void)
 {
-	for (int what = 0; what < 2; what++) {
+	static const int changes[] = { 0, 1, 8 };
+
+	for (size_t what = 0; what < sizeof(changes) / sizeof(changes[0]); what++) {
 		static struct fixture fixture;
 		struct server *const server = &fixture.servers[0];
 		struct weir_limit limit;
@@ -960,19 +963,25 @@ static void a_change_pushes_what_waits(void)
 		settle(server);
 		for (int i = 0; i < 4; i++)
 			CHECK(ask(server, WEIR__STORE_TAKE, 1));
-		if (what == 0) {
+		if (changes[what] == 0) {
 			fixture.percent = 0;
 			fixture.version++;
-		} else {
-			CHECK(weir_limit_parse("90/s fixed_window", 17, &limit, NULL) == WEIR_OK);
+		}
+		for (int i = 0; i < changes[what]; i++) {
+			CHECK(weir_limit_parse(i % 2 == 0 ? "90/s fixed_window" : "80/s fixed_window", 17, &limit,
+					       NULL) == WEIR_OK);
 			CHECK(weir_table_change_limit(server->table, server->limit, &limit, now_of(server), NULL) ==
 			      WEIR_OK);
 		}
-		CHECK_EQ(ask(server, WEIR__STORE_TAKE, 1), what == 1);
+		CHECK_EQ(ask(server, WEIR__STORE_TAKE, 1), changes[what] == 1);
 		settle(server);
 		pass(server, MS(210));
 		CHECK_EQ(waiting(server), 0);
 		CHECK_EQ(used(&fixture), 6);
+		(void)ask(server, WEIR__STORE_TAKE, 1);
+		settle(server);
+		CHECK_EQ(ask(server, WEIR__STORE_TAKE, 1), changes[what] > 0);
+		settle(server);
 		unmake(&fixture);
 	}
 }

@@ -34,9 +34,10 @@ static inline void weir__held_find_made(const struct weir_table *table, uint64_t
 		*ret_place = weir__line_find(lines[i], fingerprint, NULL);
 }
 
+/* Of no era of the limit: changes of the limit must not hide what waits. The salt of a lot has the plan. */
 static inline uint32_t weir__held_fingerprint(const struct weir_table_limit *limit, uint64_t hash)
 {
-	return weir__fingerprint_in(hash, WEIR__VIEW_WORD(limit, mark));
+	return weir__fingerprint_in(hash, limit->group_mark);
 }
 
 static inline void weir__held_find(const struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash,
@@ -66,8 +67,9 @@ static inline bool weir__held_put(struct weir_table *table, const struct weir_ta
 	if (WEIR__LIKELY(place->slot != NULL))
 		return weir__atomic16_swap(place->slot, place->seen, next);
 	weir__key_init(&key, table, limit, hash);
-	return key.fingerprint == weir__slot_fingerprint(next) &&
-	       weir__table_claim(&key, next, weir__table_clamp(table, now), &slot);
+	key.fingerprint = weir__slot_fingerprint(next);
+	key.view.n_eras = 0;
+	return weir__table_claim(&key, next, weir__table_clamp(table, now), &slot);
 }
 
 #endif
