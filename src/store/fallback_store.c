@@ -19,6 +19,7 @@ static const weir_ns other_clock_ns = 20000000000; /* longer than two budgets */
 /* A cached rule of a limit of the table. */
 struct known {
 	uint64_t version; /* version of the rules when this was read, plus 1; 0: not read yet */
+	uint64_t number;  /* of the limit's plan */
 	struct weir__fallback_rule rule;
 };
 
@@ -40,16 +41,18 @@ static const struct weir__fallback_rule *rule_of(struct fallback *fallback, cons
 {
 	const struct weir__fallback_options *const options = &fallback->options;
 	struct known *known;
-	uint64_t version;
+	uint64_t version, number;
 
 	if (options->context == NULL || limit->name[0] == '\0') /* an inline limit has no name */
 		return &options->otherwise;
 	known = &fallback->known[limit->index];
 	version = options->version(options->context) + 1;
-	if (known->version != version) {
+	number = weir__plans_number(limit->entry);
+	if (known->version != version || known->number != number) {
 		known->rule = options->otherwise;
 		options->find_rule(options->context, limit, &known->rule);
 		known->version = version;
+		known->number = number;
 	}
 	return &known->rule;
 }

@@ -43,7 +43,7 @@ struct weir__fallback_options {
 	struct weir_table *table;
 	struct weir__fallback_rule otherwise; /* for limits without their own rule, and inline limits */
 	/* Fills in the rule of a limit of the table. `rule` starts as a copy of `otherwise`. Called again when the
-	 * version changes. */
+	 * version or the limit changes: whether the store in front can mirror a limit depends on its numbers. */
 	void (*find_rule)(void *context, const struct weir_table_limit *limit, struct weir__fallback_rule *rule);
 	uint64_t (*version)(void *context);
 	void *context; /* NULL: limits have no rules of their own */

@@ -15,6 +15,7 @@ struct watch_chunk;
 /* How one limit of the table is leased. */
 struct rule {
 	uint64_t version;               /* of the rules when this was read, plus 1; 0: not read yet */
+	bool is_wanted;                 /* by the policy; whether it is possible depends on the plan */
 	uint64_t number;                /* of the limit's plan */
 	uint64_t salt;                  /* of the slots of its keys */
 	struct weir__lease_terms terms; /* duration 0: the limit is exact */
@@ -142,7 +143,7 @@ static inline struct rule *weir__lease_rule(struct lease *lease, const struct we
 		return NULL;
 	rule = &lease->rules[limit->index];
 	if (WEIR__UNLIKELY(rule->version != lease->version ||
-			   (!weir__lease_is_exact(rule) && rule->number != weir__plans_number(limit->entry))))
+			   (rule->is_wanted && rule->number != weir__plans_number(limit->entry))))
 		weir__lease_read_rule(lease, limit, rule);
 	return weir__lease_is_exact(rule) ? NULL : rule;
 }

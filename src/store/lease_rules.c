@@ -14,7 +14,8 @@ void weir__lease_read_rule(struct lease *lease, const struct weir_table_limit *l
 	rule->eventual = (struct weir__eventual){ 0, 0, 0 };
 	if (lease->options.eventual)
 		lease->options.eventual(lease->options.context, limit, &rule->eventual);
-	if (stranded == 0 && rule->eventual.ahead == 0)
+	rule->is_wanted = stranded > 0 || rule->eventual.ahead > 0;
+	if (!rule->is_wanted)
 		return;
 	weir__view_load(limit, &view);
 	rule->number = view.number;

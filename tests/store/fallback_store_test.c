@@ -664,6 +664,7 @@ static void the_budget_is_the_least_of_the_rules(void)
 
 static void rules_are_looked_up_when_they_change(void)
 {
+	struct weir_limit twenty;
 	struct fixture fixture;
 
 	make(&fixture);
@@ -675,6 +676,12 @@ static void rules_are_looked_up_when_they_change(void)
 	fixture.version++;
 	CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.closed, 1).request.is_closed);
 	CHECK_EQ(fixture.n_found, 2);
+	CHECK_EQ(weir_limit_parse("20/1000day", 10, &twenty, NULL), WEIR_OK);
+	CHECK_EQ(weir_table_change_limit(fixture.table, fixture.closed, &twenty, weir_table_now(fixture.table), NULL),
+		 WEIR_OK);
+	for (int i = 0; i < 2; i++)
+		CHECK(ask_one(&fixture, WEIR__STORE_TAKE, fixture.closed, 1).request.is_closed);
+	CHECK_EQ(fixture.n_found, 3);
 	unmake(&fixture);
 }
 

@@ -947,6 +947,14 @@ static void denials_push_nothing(void)
 	}
 }
 
+static void change_to(struct server *server, const char *text)
+{
+	struct weir_limit limit;
+
+	CHECK(weir_limit_parse(text, strlen(text), &limit, NULL) == WEIR_OK);
+	CHECK(weir_table_change_limit(server->table, server->limit, &limit, now_of(server), NULL) == WEIR_OK);
+}
+
 /* If the limit becomes exact, the units that wait are pushed at the next look. The table finds keys by a different
  * fingerprint after every seventh change. */
 static void a_change_pushes_what_waits(void)
@@ -956,7 +964,6 @@ static void a_change_pushes_what_waits(void)
 	for (size_t what = 0; what < sizeof(changes) / sizeof(changes[0]); what++) {
 		static struct fixture fixture;
 		struct server *const server = &fixture.servers[0];
-		struct weir_limit limit;
 
 		make(&fixture, true);
 		(void)ask(server, WEIR__STORE_TAKE, 1);
@@ -967,12 +974,8 @@ static void a_change_pushes_what_waits(void)
 			fixture.percent = 0;
 			fixture.version++;
 		}
-		for (int i = 0; i < changes[what]; i++) {
-			CHECK(weir_limit_parse(i % 2 == 0 ? "90/s fixed_window" : "80/s fixed_window", 17, &limit,
-					       NULL) == WEIR_OK);
-			CHECK(weir_table_change_limit(server->table, server->limit, &limit, now_of(server), NULL) ==
-			      WEIR_OK);
-		}
+		for (int i = 0; i < changes[what]; i++)
+			change_to(server, i % 2 == 0 ? "90/s fixed_window" : "80/s fixed_window");
 		CHECK_EQ(ask(server, WEIR__STORE_TAKE, 1), changes[what] == 1);
 		settle(server);
 		pass(server, MS(210));
@@ -984,6 +987,25 @@ static void a_change_pushes_what_waits(void)
 		settle(server);
 		unmake(&fixture);
 	}
+}
+
+static void a_change_may_make_a_mirror_possible(void)
+{
+	static struct fixture fixture;
+	struct server *const server = &fixture.servers[0];
+
+	make(&fixture, true);
+	change_to(server, "9/s fixed_window"); /* a tenth of it is less than one unit */
+	for (int i = 0; i < 2; i++) {
+		CHECK(!ask(server, WEIR__STORE_TAKE, 1));
+		settle(server);
+	}
+	change_to(server, "100/s fixed_window");
+	(void)ask(server, WEIR__STORE_TAKE, 1);
+	settle(server);
+	CHECK(ask(server, WEIR__STORE_TAKE, 1));
+	settle(server);
+	unmake(&fixture);
 }
 
 /* --- several servers --------------------------------------------------------------------------------------------- */
@@ -1117,6 +1139,7 @@ static const struct check_test tests[] = { TEST(a_cold_key_is_exact_and_then_loc
 					   TEST(a_key_that_was_not_used_for_long_is_exact),
 					   TEST(denials_push_nothing),
 					   TEST(a_change_pushes_what_waits),
+					   TEST(a_change_may_make_a_mirror_possible),
 					   TEST(servers_stay_within_the_bound) };
 
 int main(int argc, char **argv)
