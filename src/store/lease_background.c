@@ -135,12 +135,15 @@ static void watch(struct lease *lease, const struct watch_entry *lot, const char
 		weir__lease_count(lease, WEIR__LEASE_DROPPED, 1);
 }
 
-/* An entry is due when its tick is over. */
-static weir_ns due_of(const struct lease *lease, const struct watch_entry *entry)
+/* An entry is due when its tick is over. An entry never waits longer than its list: if it seems to, its tick was over long
+ * ago, because the process or the machine was stopped. */
+static weir_ns due_of(const struct lease *lease, const struct watch *watch, const struct watch_entry *entry)
 {
-	const int16_t ticks = (int16_t)(entry->due + 1 - ticks_at(lease->at));
+	const uint16_t ticks = (uint16_t)(entry->due + 1 - ticks_at(lease->at));
 
-	return ticks <= 0 ? lease->at : ((lease->at >> TICK_SHIFT) + (weir_ns)ticks) << TICK_SHIFT;
+	return ticks == 0 || ticks > (watch->wait >> TICK_SHIFT) + 2 ?
+		       lease->at :
+		       ((lease->at >> TICK_SHIFT) + ticks) << TICK_SHIFT;
 }
 
 /* The list for this `sync`. If there are more different ones than lists, a list of lots that waits no longer. */
@@ -677,10 +680,10 @@ weir_ns weir__lease_due(struct lease *lease, weir_ns now)
 	for (unsigned class = 0; class < WATCH_CLASSES + SYNC_CLASSES; class ++) {
 		struct watch *const of = &lease->watches[class];
 
-		while (of->first && (int16_t)(first_entry(of)->due - ticks_at(lease->at)) < 0 && looks++ < LOOKS_A_TURN)
+		while (of->first && due_of(lease, of, first_entry(of)) <= lease->at && looks++ < LOOKS_A_TURN)
 			look_at(lease, class, false);
 		if (of->first)
-			next = weir__min(next, due_of(lease, first_entry(of)));
+			next = weir__min(next, due_of(lease, of, first_entry(of)));
 	}
 	if (lease->gather_until != 0 && lease->gather_until <= lease->at) {
 		weir__lease_send(lease);

@@ -1008,6 +1008,28 @@ static void a_change_may_make_a_mirror_possible(void)
 	unmake(&fixture);
 }
 
+/* What is due tells times apart that are less than a minute from now. */
+static void a_process_that_was_stopped_pushes_what_waits(void)
+{
+	static const weir_ns stops[] = { S(20), S(40), S(60), S(80) };
+
+	for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
+		static struct fixture fixture;
+		struct server *const server = &fixture.servers[0];
+
+		make(&fixture, false);
+		(void)ask(server, WEIR__STORE_TAKE, 1);
+		settle(server);
+		for (int n = 0; n < 4; n++)
+			CHECK(ask(server, WEIR__STORE_TAKE, 1));
+		fixture.now += stops[i];
+		CHECK_EQ(waiting(server), 4);
+		pass(server, MS(210));
+		CHECK_EQ(waiting(server), 0);
+		unmake(&fixture);
+	}
+}
+
 /* --- several servers --------------------------------------------------------------------------------------------- */
 
 static void any_request(struct server *server)
@@ -1140,6 +1162,7 @@ static const struct check_test tests[] = { TEST(a_cold_key_is_exact_and_then_loc
 					   TEST(denials_push_nothing),
 					   TEST(a_change_pushes_what_waits),
 					   TEST(a_change_may_make_a_mirror_possible),
+					   TEST(a_process_that_was_stopped_pushes_what_waits),
 					   TEST(servers_stay_within_the_bound) };
 
 int main(int argc, char **argv)
