@@ -36,6 +36,14 @@ static inline uint64_t hash_of(const struct weir__store_request *request, uint32
 	return request->hashes ? request->hashes[i] : weir__hash(&claim->limit->secret, claim->key, claim->key_length);
 }
 
+/* An UPTO is denied only if no unit is left. */
+static uint64_t least_of(const struct weir__store_request *request, uint32_t i)
+{
+	const uint64_t cost = request->claims[i].cost;
+
+	return request->operation == WEIR__STORE_UPTO ? weir__min(cost, 1) : cost;
+}
+
 /* What the store last said is left, plus what has refilled since. The fallback keeps it in the table. */
 static struct weir_verdict mirror_of(const struct lease *lease, const struct weir_claim *claim, uint64_t hash,
 				     weir_ns now, uint64_t cost)
@@ -59,9 +67,9 @@ static struct weir_verdict covered(const struct lease *lease, const struct weir_
 
 /* The verdict of a request that costs as much as one that the store has just denied, or more. */
 static struct weir_verdict denied(const struct lease *lease, const struct weir_claim *claim, uint64_t hash, weir_ns now,
-				  weir_ns end)
+				  uint64_t least, weir_ns end)
 {
-	struct weir_verdict verdict = mirror_of(lease, claim, hash, now, claim->cost);
+	struct weir_verdict verdict = mirror_of(lease, claim, hash, now, least);
 
 	verdict.allowed = false;
 	verdict.granted = 0;
@@ -82,8 +90,9 @@ struct spending {
 	/* If the lot does not cover the cost, all its units are taken out, and the store behind decides the rest.
 	 * false: the cost exceeds the limit, so the store behind gets all of it. */
 	bool takes_rest;
-	uint64_t held; /* HERE: units left */
-	weir_ns end;   /* HERE and DENIED_HERE: of the slot */
+	uint64_t least; /* cost of which a denial is a denial of this request */
+	uint64_t held;  /* HERE: units left */
+	weir_ns end;    /* HERE and DENIED_HERE: of the slot */
 	struct taken taken;
 };
 
@@ -195,7 +204,7 @@ static enum found spend(struct lease *lease, struct spending *spending)
 			if (start_over(lease, spending, &place))
 				return BEHIND;
 		} else if (lot.is_denied) {
-			return spending->claim->cost >= lot.units ? DENIED_HERE : BEHIND;
+			return spending->least >= lot.units ? DENIED_HERE : BEHIND;
 		} else if (WEIR__LIKELY(lot.size > 0)) {
 			if (WEIR__LIKELY(spend_from_lot(lease, spending, &place, lot, &found)))
 				return found;
@@ -263,19 +272,19 @@ static void put_back(struct lease *lease, const struct weir_claim *claim, const 
 }
 
 /* The store denied, and no units are held: notes it, so that such requests are denied here for a while. */
-static void note_denial(struct lease *lease, const struct weir_claim *claim, struct rule *rule,
+static void note_denial(struct lease *lease, const struct weir_claim *claim, struct rule *rule, uint64_t least,
 			const struct weir_verdict *verdict, weir_ns now)
 {
 	struct weir_table *const table = lease->options.table;
 	const uint64_t hash = weir__held_hash(weir__hash(&claim->limit->secret, claim->key, claim->key_length),
 					      rule->salt);
-	const weir_ns least = rule->terms.duration / DENIED_PARTS;
-	const weir_ns wait = verdict->retry_after < least ? least : verdict->retry_after;
+	const weir_ns shortest = rule->terms.duration / DENIED_PARTS;
+	const weir_ns wait = verdict->retry_after < shortest ? shortest : verdict->retry_after;
 	const weir_ns end = lease->at + weir__min(wait, rule->terms.duration);
-	const struct weir__lot lot = { .units = (uint32_t)claim->cost, .is_denied = true };
+	const struct weir__lot lot = { .units = (uint32_t)least, .is_denied = true };
 	struct weir__place place;
 
-	if (verdict->never || claim->cost > WEIR__LOT_UNITS_MOST)
+	if (verdict->never || least > WEIR__LOT_UNITS_MOST)
 		return;
 	weir__held_find(table, claim->limit, hash, &place);
 	if (place.slot && (weir__place_is_claim(&place) || (weir__lot_unpack(weir__slot_own(place.seen)).size > 0 &&
@@ -344,10 +353,10 @@ static void finish_claim(struct split *split, uint32_t j, bool is_allowed)
 	} else {
 		verdict->remaining = weir__min(verdict->limit, weir__add_saturating(verdict->remaining, taken->units));
 		put_back(split->lease, claim, taken);
-		if (rule && rule->ahead == 0 && taken->units == 0 && !verdict->allowed &&
-		    split->part.fallback_nodes == 0)
-			note_denial(split->lease, claim, rule, verdict, whole->now);
 	}
+	if (rule && rule->ahead == 0 && weir__store_charges(whole->operation) && taken->units == 0 &&
+	    !verdict->allowed && split->part.fallback_nodes == 0)
+		note_denial(split->lease, claim, rule, least_of(whole, i), verdict, whole->now);
 }
 
 /* An all-or-nothing request was denied: puts back the units of claims that held units covered. */
@@ -515,6 +524,7 @@ static struct spending spending_of(const struct weir__store_request *request, ui
 				  .rule = rule,
 				  .hash = hash_of(request, i),
 				  .now = request->now,
+				  .least = least_of(request, i),
 				  .takes_rest = request->operation == WEIR__STORE_UPTO ||
 						claim->cost <= WEIR__VIEW_WORD(claim->limit, format.plan.most) };
 }
@@ -566,7 +576,7 @@ static inline bool take_here(struct lease *lease, struct weir__store_request *re
 		request->verdicts[i] = covered(lease, claim, spending.hash, request->now, spending.held, spending.end);
 		lease->counts[WEIR__LEASE_ALLOWED]++;
 	} else if (found == DENIED_HERE) {
-		request->verdicts[i] = denied(lease, claim, spending.hash, request->now, spending.end);
+		request->verdicts[i] = denied(lease, claim, spending.hash, request->now, spending.least, spending.end);
 		lease->counts[WEIR__LEASE_DENIED]++;
 	} else {
 		*ret_taken = spending.taken;

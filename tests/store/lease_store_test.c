@@ -408,6 +408,7 @@ static bool ask_and_tell(struct server *server, enum weir__store_operation opera
 	for (int i = 0; i < 2; i++)
 		asked.claims[i] = (struct weir_claim){ server->limit, &asked.keys[i], 1, cost };
 	asked.request = (struct weir__store_request){ .operation = operation,
+						      .is_each = operation == WEIR__STORE_UPTO,
 						      .n = other_key ? 2 : 1,
 						      .claims = asked.claims,
 						      .verdicts = asked.verdicts,
@@ -646,6 +647,26 @@ static void a_denial_is_repeated_here_for_a_while(void)
 	fixture.now += S(11);
 	CHECK(!take_one(server, 'a'));
 	CHECK_EQ(fixture.allowed[0], 1);
+	unmake(&fixture);
+}
+
+static void what_is_left_can_be_taken_after_a_denial(void)
+{
+	struct fixture fixture;
+	struct server *const server = &fixture.servers[0];
+	struct weir_verdict verdict = { .allowed = false }, verdicts[2];
+
+	make(&fixture);
+	fixture.keys[0].left = 5;
+	ask_and_settle(server, WEIR__STORE_TAKE, 'a', 10, 0, verdicts);
+	CHECK(!verdicts[0].allowed);
+	CHECK(ask(server, WEIR__STORE_TAKE, 'a', 10, 0, &verdict) && !verdict.allowed);
+	ask_and_settle(server, WEIR__STORE_UPTO, 'a', 10, 0, verdicts);
+	CHECK(verdicts[0].allowed && verdicts[0].granted == 5);
+	ask_and_settle(server, WEIR__STORE_UPTO, 'a', 10, 0, verdicts);
+	CHECK(!verdicts[0].allowed);
+	CHECK(ask(server, WEIR__STORE_UPTO, 'a', 1000, 0, &verdict) && !verdict.allowed && !verdict.never);
+	CHECK(ask(server, WEIR__STORE_TAKE, 'a', 1, 0, &verdict) && !verdict.allowed);
 	unmake(&fixture);
 }
 
@@ -1044,9 +1065,9 @@ TESTS(TEST(a_key_in_use_is_leased), TEST(a_limit_that_is_exact_goes_to_the_store
       TEST(a_key_that_is_seldom_used_is_not_leased), TEST(what_is_not_used_is_given_back),
       TEST(a_server_that_stops_gives_all_back), TEST(the_end_of_a_lease_ends_it), TEST(a_restart_forgets_what_is_held),
       TEST(a_change_forgets_what_is_held), TEST(a_denial_is_repeated_here_for_a_while),
-      TEST(the_rest_of_a_cost_is_taken_from_the_store), TEST(together_is_all_or_nothing), TEST(peeks_add_what_is_held),
-      TEST(an_undo_goes_back_into_its_lot), TEST(a_refund_goes_back_into_its_lot),
-      TEST(a_refund_goes_into_a_lot_that_is_not_used_any_more), TEST(a_refund_ends_repeated_denials),
-      TEST(what_was_refunded_meanwhile_is_not_returned_twice), TEST(verdicts_are_as_if_the_store_had_decided_all),
-      TEST(an_empty_key_is_leased), TEST(a_leased_key_takes_little_memory),
-      TEST(servers_never_allow_more_than_the_limit))
+      TEST(what_is_left_can_be_taken_after_a_denial), TEST(the_rest_of_a_cost_is_taken_from_the_store),
+      TEST(together_is_all_or_nothing), TEST(peeks_add_what_is_held), TEST(an_undo_goes_back_into_its_lot),
+      TEST(a_refund_goes_back_into_its_lot), TEST(a_refund_goes_into_a_lot_that_is_not_used_any_more),
+      TEST(a_refund_ends_repeated_denials), TEST(what_was_refunded_meanwhile_is_not_returned_twice),
+      TEST(verdicts_are_as_if_the_store_had_decided_all), TEST(an_empty_key_is_leased),
+      TEST(a_leased_key_takes_little_memory), TEST(servers_never_allow_more_than_the_limit))
