@@ -49,7 +49,8 @@ struct fixture {
 	struct server servers[SERVERS];
 	uint64_t version, allowed[KEYS], allowed_here, refunded_here, n_sent;
 	uint32_t stranded;
-	bool is_late, is_lost; /* replies come later, or some never */
+	uint64_t lend_until_us; /* at most; 0: no limit */
+	bool is_late, is_lost;  /* replies come later, or some never */
 };
 
 static const uint64_t store_began_us = UINT64_C(1790000000000000);
@@ -78,9 +79,12 @@ static void grant(struct fixture *fixture, struct lent *key, const struct weir__
 {
 	const uint64_t now_us = store_us(fixture), grid_us = request->lease_duration / 4000;
 	const uint64_t outstanding = outstanding_of(key, now_us);
-	const uint64_t end_us = (now_us + request->lease_duration / 1000 + request->lease_duration / 1000000 +
-				 grid_us) /
-				grid_us * grid_us;
+	const uint64_t usual_us = (now_us + request->lease_duration / 1000 + request->lease_duration / 1000000 +
+				   grid_us) /
+				  grid_us * grid_us;
+	const uint64_t end_us = fixture->lend_until_us ?
+					weir__min(usual_us, fixture->lend_until_us / grid_us * grid_us) :
+					usual_us;
 	uint64_t units = weir__min(weir__min(want, key->left), request->lease_most - outstanding);
 	int at = -1;
 
@@ -582,6 +586,23 @@ static void the_end_of_a_lease_ends_it(void)
 	unmake(&fixture);
 }
 
+/* Another server knows already that the limit is a window. */
+static void a_lease_by_a_newer_plan_ends_with_its_window(void)
+{
+	struct fixture fixture;
+	struct server *const server = &fixture.servers[0];
+	struct weir_verdict verdict = { .allowed = false };
+
+	make(&fixture);
+	fixture.lend_until_us = store_us(&fixture) + 6000000;
+	lease_key(server);
+	CHECK(ask(server, WEIR__STORE_TAKE, 'a', 1, 0, &verdict));
+	fixture.now += S(6);
+	CHECK(!ask(server, WEIR__STORE_TAKE, 'a', 1, 0, &verdict));
+	settle(server);
+	unmake(&fixture);
+}
+
 /* A hand-over finds what is held in the table. A restart does not. */
 static void a_restart_forgets_what_is_held(void)
 {
@@ -1063,7 +1084,8 @@ static void servers_never_allow_more_than_the_limit(void)
 
 TESTS(TEST(a_key_in_use_is_leased), TEST(a_limit_that_is_exact_goes_to_the_store),
       TEST(a_key_that_is_seldom_used_is_not_leased), TEST(what_is_not_used_is_given_back),
-      TEST(a_server_that_stops_gives_all_back), TEST(the_end_of_a_lease_ends_it), TEST(a_restart_forgets_what_is_held),
+      TEST(a_server_that_stops_gives_all_back), TEST(the_end_of_a_lease_ends_it),
+      TEST(a_lease_by_a_newer_plan_ends_with_its_window), TEST(a_restart_forgets_what_is_held),
       TEST(a_change_forgets_what_is_held), TEST(a_denial_is_repeated_here_for_a_while),
       TEST(what_is_left_can_be_taken_after_a_denial), TEST(the_rest_of_a_cost_is_taken_from_the_store),
       TEST(together_is_all_or_nothing), TEST(peeks_add_what_is_held), TEST(an_undo_goes_back_into_its_lot),
