@@ -667,7 +667,22 @@ void weir__eventual_end_push(struct lease *lease, const struct weir_claim *claim
 		set_heard(&record, sent_at, true, false);
 }
 
-/* Renews the slot while the store does not reply. Drops units of windows that are over. */
+/* Whether the window of the last unit is over for sure. A window that begins with a request may have begun with it. */
+static bool is_over(const struct record *record, const struct weir_plan *plan)
+{
+	const struct lease *const lease = record->lease;
+	const weir_ns allowed = allowed_at(record);
+
+	if (plan->kind < WEIR_KIND_WINDOW || lease->at <= allowed)
+		return false;
+	if (plan->kind == WEIR_KIND_WINDOW && !(plan->flags & WEIR_PLAN_FIRST) && lease->heard_offset != 0)
+		return in_store_time(lease, allowed) / plan->period <
+		       (lease->at + lease->heard_offset - (lease->at - lease->heard_at) / 1000) / plan->period;
+	return lease->at - allowed > weir__slot_longest(plan);
+}
+
+/* Renews the slot while the store does not reply. From then on, the last unit seems to be allowed now. So this first drops
+ * units of windows that are over, as the store would. */
 static void keep_waiting(struct record *record)
 {
 	const struct lease *const lease = record->lease;
@@ -676,8 +691,7 @@ static void keep_waiting(struct record *record)
 	if (record->waiting.units == 0 || record->end - lease->at > keep_ns / 2)
 		return;
 	weir__view_load(record->limit, &view);
-	if (view.format.plan.kind >= WEIR_KIND_WINDOW && !record->waiting.is_pushing &&
-	    lease->at > allowed_at(record) && lease->at - allowed_at(record) > weir__slot_longest(&view.format.plan))
+	if (!record->waiting.is_pushing && is_over(record, &view.format.plan))
 		record->waiting.units = 0;
 	set_end(record, lease->at + keep_ns, is_heard(record) ? heard_of(record) : 0);
 }

@@ -692,6 +692,44 @@ static void units_of_a_window_that_has_turned_are_dropped(void)
 	unmake(&fixture);
 }
 
+/* The server hears nothing meanwhile. */
+static void pass_in_silence(struct server *server, weir_ns duration)
+{
+	const weir_ns until = server->fixture->now + duration;
+
+	while (server->fixture->now < until) {
+		server->fixture->now += MS(50);
+		weir__store_due(server->store, now_of(server));
+		while (server->line.n_late > 0)
+			reply(&server->line, 0, true);
+	}
+}
+
+/* A minute of the store turns at 40 s here. */
+static void units_of_a_window_that_turns_in_a_long_outage_are_dropped(void)
+{
+	static const weir_ns allowed_at[] = { S(1), S(20) };
+
+	for (int i = 0; i < 2; i++) {
+		static struct fixture fixture;
+		struct server *const server = &fixture.servers[0];
+
+		make(&fixture, true);
+		server->limit = limit_in(server->table, "100/min fixed_window");
+		fixture.version++;
+		fixture.now = allowed_at[i];
+		(void)ask(server, WEIR__STORE_TAKE, 1);
+		settle(server);
+		for (int n = 0; n < 3; n++)
+			CHECK(ask(server, WEIR__STORE_TAKE, 1));
+		pass_in_silence(server, S(39) - fixture.now);
+		CHECK_EQ(waiting(server), 3);
+		pass_in_silence(server, S(32));
+		CHECK_EQ(waiting(server), 0);
+		unmake(&fixture);
+	}
+}
+
 static void looks_see_what_waits(void)
 {
 	static struct fixture fixture;
@@ -1150,6 +1188,7 @@ static const struct check_test tests[] = { TEST(a_cold_key_is_exact_and_then_loc
 					   TEST(a_store_that_hangs_charges_at_most_twice),
 					   TEST(a_push_without_a_reply_is_sent_again),
 					   TEST(units_of_a_window_that_has_turned_are_dropped),
+					   TEST(units_of_a_window_that_turns_in_a_long_outage_are_dropped),
 					   TEST(looks_see_what_waits),
 					   TEST(refunds_and_resets_are_made_in_the_store),
 					   TEST(an_undo_is_made_where_the_charge_waits),
