@@ -670,12 +670,11 @@ static void publish(struct lease *lease)
 		}
 }
 
-weir_ns weir__lease_due(struct lease *lease, weir_ns now)
+static weir_ns do_what_is_due(struct lease *lease, weir_ns now)
 {
 	weir_ns next = WEIR_NEVER;
 	unsigned looks = 0;
 
-	publish(lease);
 	if (!lease->has_any && lease->backgrounds == NULL && lease->watch_bytes == 0)
 		return WEIR_NEVER;
 	weir__lease_read_clock(lease);
@@ -697,6 +696,15 @@ weir_ns weir__lease_due(struct lease *lease, weir_ns now)
 	if (next == WEIR_NEVER)
 		return WEIR_NEVER;
 	return next <= lease->at ? now : weir__add_saturating(now, next - lease->at);
+}
+
+/* Publishes last: a worker without connections may not run again. */
+weir_ns weir__lease_due(struct lease *lease, weir_ns now)
+{
+	const weir_ns next = do_what_is_due(lease, now);
+
+	publish(lease);
+	return next;
 }
 
 /* Keys with units that wait are looked at again until these are confirmed. A process that takes over gets the lots. */

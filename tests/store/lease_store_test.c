@@ -542,6 +542,7 @@ static void what_is_not_used_is_given_back(void)
 	CHECK_EQ(fixture.keys[0].left, MOST - USES - 16);
 	fixture.now += S(5);
 	weir__store_due(server->store, now_of(server)); /* nothing was spent */
+	CHECK_EQ(atomic_load(&server->shared.counts[WEIR__LEASE_GIVEN]), 16);
 	fixture.now += MS(10);
 	weir__store_due(server->store, now_of(server)); /* it was gathered */
 	settle(server);
