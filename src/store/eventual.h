@@ -78,16 +78,24 @@ static inline struct weir__waiting weir__waiting_unpack(uint32_t own)
 }
 
 /* The end of the slot has two times, in units of about a millisecond. Its higher bits are when the last unit was
- * allowed, plus a constant. Its lowest bits are when the store last replied; 0: never, or too long ago. */
-static inline uint32_t weir__heard_code(weir_ns at)
+ * allowed, plus a constant. Its lowest bits are when the store last replied by the plan with this number; 0: never, or too
+ * long ago. Read by another plan, they are a time that is far away. */
+static inline uint32_t weir__heard_unit(weir_ns at, uint64_t number)
 {
-	return (uint32_t)((at >> WEIR__HEARD_BITS) % WEIR__HEARD_MASK) + 1;
+	enum { APART = 648055 }; /* the golden section, so that any two of many numbers are far apart */
+
+	return (uint32_t)(((at >> WEIR__HEARD_BITS) + number % WEIR__HEARD_MASK * APART) % WEIR__HEARD_MASK);
+}
+
+static inline uint32_t weir__heard_code(weir_ns at, uint64_t number)
+{
+	return weir__heard_unit(at, number) + 1;
 }
 
 /* Whether the store replied at most `within` before now. */
-static inline bool weir__heard_within(uint32_t code, weir_ns now, weir_ns within)
+static inline bool weir__heard_within(uint32_t code, weir_ns now, uint64_t number, weir_ns within)
 {
-	const uint64_t unit = (now >> WEIR__HEARD_BITS) % WEIR__HEARD_MASK;
+	const uint64_t unit = weir__heard_unit(now, number);
 
 	return code != 0 && (unit + WEIR__HEARD_MASK - (code - 1)) % WEIR__HEARD_MASK <= within >> WEIR__HEARD_BITS;
 }

@@ -36,6 +36,7 @@ struct background {
 	struct weir__lease_terms terms;
 	uint64_t salt;
 	weir_ns sent_at;
+	uint64_t number; /* of the limit's plan when it was sent */
 	bool is_window, is_open;
 	size_t keys_used, keys_room;
 	char *keys;
@@ -298,6 +299,7 @@ static void submit_background(struct background *background, struct rule *rule)
 		return;
 	}
 	background->sent_at = lease->at;
+	background->number = weir__plans_number(background->limit->entry);
 	*request = (struct weir__store_request){ .operation = operation,
 						 .is_each = true,
 						 .n = n,
@@ -513,7 +515,8 @@ static void take_pushes(struct lease *lease, const struct background *background
 
 	for (uint32_t i = 0; i < request->n; i++)
 		weir__eventual_end_push(lease, &background->claims[i], rule, (uint32_t)background->claims[i].cost,
-					background->turns[i], background->sent_at, request, &background->verdicts[i]);
+					background->turns[i], background->sent_at, background->number, request,
+					&background->verdicts[i]);
 }
 
 /* A grant without a reply is void: if the store made it, it counts the units as used when the lease ends. */

@@ -69,7 +69,7 @@ static uint32_t heard_of(const struct record *record)
 
 static bool is_heard(const struct record *record)
 {
-	return weir__heard_within(heard_of(record), record->lease->at, record->rule->valid);
+	return weir__heard_within(heard_of(record), record->lease->at, record->rule->number, record->rule->valid);
 }
 
 /* Whether the mirror exists and is valid. If its slot was evicted, the key would seem to be full. So even a full key
@@ -441,18 +441,20 @@ static bool is_pushed_by_another(const struct record *record)
 	       record->waiting.owner != record->lease->owner;
 }
 
-/* The mirror has the reply to a request that was submitted at sent_at. */
-static void set_heard(struct record *record, weir_ns sent_at, bool is_decided, bool was_frozen)
+/* The mirror has the reply to a request that was submitted at sent_at. A reply by an older plan does not tell how much more
+ * than the limit was used. So the mirror of a limit that was raised since may have too much left. */
+static void set_heard(struct record *record, weir_ns sent_at, uint64_t number, bool is_decided, bool was_frozen)
 {
+	const bool is_current = number == weir__plans_number(record->limit->entry);
 	const weir_ns age = record->lease->at - sent_at;
 
 	do {
 		if (!find(record))
 			return;
 		record->waiting.asks -= was_frozen && record->waiting.asks > 0;
-		if (is_decided && !is_pushed_by_another(record) &&
-		    !weir__heard_within(heard_of(record), record->lease->at, age)) {
-			record->end = (record->end & ~(weir_ns)WEIR__HEARD_MASK) | weir__heard_code(sent_at);
+		if (is_decided && is_current && !is_pushed_by_another(record) &&
+		    !weir__heard_within(heard_of(record), record->lease->at, number, age)) {
+			record->end = (record->end & ~(weir_ns)WEIR__HEARD_MASK) | weir__heard_code(sent_at, number);
 			record->waiting.is_unsure = false;
 			let_expire(record);
 		}
@@ -570,6 +572,7 @@ void weir__eventual_ask(struct split *split)
 		if (rule == NULL || rule->ahead == 0)
 			continue;
 		asked.hash = weir__lease_hash_of(claim);
+		asked.number = weir__plans_number(claim->limit->entry);
 		record = record_of(lease, claim->limit, rule, asked.hash);
 		left = peek(lease, claim, asked.hash, split->whole->now, 0).remaining;
 		while (!begin_ask(split, &record, claim, &asked, left))
@@ -621,7 +624,7 @@ void weir__eventual_heard(struct split *split)
 				  (struct told){ asked->pushed, asked->turn, asked->reserved });
 		if (asked->is_pushing)
 			confirm(&record, is_pushed ? asked->pushed : 0, asked->turn, is_lost);
-		set_heard(&record, split->sent_at, is_decided, asked->is_frozen);
+		set_heard(&record, split->sent_at, asked->number, is_decided, asked->is_frozen);
 	}
 	split->n_asked = 0;
 }
@@ -653,8 +656,8 @@ bool weir__eventual_begin_push(struct lease *lease, const struct weir_claim *cla
 }
 
 void weir__eventual_end_push(struct lease *lease, const struct weir_claim *claim, const struct rule *rule,
-			     uint32_t units, uint32_t turn, weir_ns sent_at, const struct weir__store_request *push,
-			     const struct weir_verdict *verdict)
+			     uint32_t units, uint32_t turn, weir_ns sent_at, uint64_t number,
+			     const struct weir__store_request *push, const struct weir_verdict *verdict)
 {
 	const uint64_t hash = weir__lease_hash_of(claim);
 	struct record record = record_of(lease, claim->limit, rule, hash);
@@ -664,7 +667,7 @@ void weir__eventual_end_push(struct lease *lease, const struct weir_claim *claim
 	confirm(&record, push->outcome == WEIR__STORE_DECIDED ? units : 0, turn,
 		push->outcome == WEIR__STORE_UNANSWERED && units > 0);
 	if (push->outcome == WEIR__STORE_DECIDED)
-		set_heard(&record, sent_at, true, false);
+		set_heard(&record, sent_at, number, true, false);
 }
 
 /* Whether the window of the last unit is over for sure. A window that begins with a request may have begun with it. */

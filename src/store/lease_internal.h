@@ -73,6 +73,7 @@ struct taken {
 /* A key with a mirror that the store behind decides on. */
 struct asked_key {
 	uint64_t hash;   /* of the key under its limit */
+	uint64_t number; /* of the limit's plan */
 	uint32_t of;     /* claim of the part */
 	uint32_t pushed; /* units, if is_pushing */
 	uint32_t reserved;
@@ -188,10 +189,11 @@ void weir__eventual_heard(struct split *split);
 bool weir__eventual_begin_push(struct lease *lease, const struct weir_claim *claim, const struct rule *rule,
 			       uint32_t *ret_units, uint32_t *ret_turn, struct weir__store_push *ret_push);
 
-/* The claim's push is complete. The verdict is valid if the store has decided. */
+/* The claim's push is complete, which was sent when the limit's plan had this number. The verdict is valid if the store has
+ * decided. */
 void weir__eventual_end_push(struct lease *lease, const struct weir_claim *claim, const struct rule *rule,
-			     uint32_t units, uint32_t turn, weir_ns sent_at, const struct weir__store_request *push,
-			     const struct weir_verdict *verdict);
+			     uint32_t units, uint32_t turn, weir_ns sent_at, uint64_t number,
+			     const struct weir__store_request *push, const struct weir_verdict *verdict);
 
 /* Looks at a key that is due. Returns false if it leaves the list. */
 bool weir__eventual_look(struct lease *lease, const struct weir_claim *claim, struct rule *rule, bool all);
