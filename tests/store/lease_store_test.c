@@ -85,10 +85,11 @@ static void grant(struct fixture *fixture, struct lent *key, const struct weir__
 	const uint64_t end_us = fixture->lend_until_us ?
 					weir__min(usual_us, fixture->lend_until_us / grid_us * grid_us) :
 					usual_us;
-	uint64_t units = weir__min(weir__min(want, key->left), request->lease_most - outstanding);
+	const uint64_t may_lend = request->lease_most - weir__min(request->lease_most, outstanding);
+	uint64_t units = weir__min(weir__min(want, key->left), may_lend);
 	int at = -1;
 
-	CHECK(outstanding <= request->lease_most);
+	CHECK(outstanding <= MOST / 2); /* of the largest terms */
 	for (int i = 0; i < ENDS; i++)
 		if (key->end_us[i] == end_us || (at < 0 && key->outstanding[i] == 0))
 			at = i;
@@ -1051,6 +1052,16 @@ static void any_step(struct fixture *fixture)
 		if (below(200) == 0) {
 			kill(server);
 			start(server, below(2));
+		} else if (below(100) == 0) {
+			struct weir_limit limit;
+			const char *const text = below(2) ? "100/1000day" : "90/1000day";
+
+			CHECK(weir_limit_parse(text, strlen(text), &limit, NULL) == WEIR_OK);
+			CHECK(weir_table_change_limit(server->table, server->limit, &limit, now_of(server), NULL) ==
+			      WEIR_OK);
+		} else if (below(100) == 0) {
+			fixture->stranded = below(2) ? 50 : 20;
+			fixture->version++;
 		}
 		break;
 	default:
