@@ -464,8 +464,10 @@ static void put_lot(struct lease *lease, const struct background *background, st
 
 	for (int tries = 0; end > 0 && tries < PUT_TRIES; tries++) {
 		weir__held_find(table, claim->limit, hash, &place);
-		if (weir__place_is_claim(&place))
+		if (weir__place_is_claim(&place)) {
+			weir__table_await_claim(&place);
 			continue;
+		}
 		if (!weir__held_put(table, claim->limit, hash, &place,
 				    weir__held_slot(table, claim->limit, hash, weir__lot_pack(&lot), end),
 				    background->request.now))

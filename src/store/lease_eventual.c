@@ -49,8 +49,13 @@ static struct record record_of(struct lease *lease, const struct weir_table_limi
  * it wraps around after 18 minutes, so it is cleared then. */
 static bool find(struct record *record)
 {
-	weir__held_find(record->lease->options.table, record->limit, record->hash, &record->place);
-	if (record->place.slot == NULL || weir__place_is_claim(&record->place)) {
+	for (;;) {
+		weir__held_find(record->lease->options.table, record->limit, record->hash, &record->place);
+		if (WEIR__LIKELY(!weir__place_is_claim(&record->place)))
+			break;
+		weir__table_await_claim(&record->place);
+	}
+	if (record->place.slot == NULL) {
 		record->waiting = (struct weir__waiting){ .units = 0 };
 		record->end = 0;
 		return false;
@@ -504,8 +509,6 @@ static bool begin_ask(struct split *split, struct record *record, const struct w
 	uint64_t unsaid;
 	bool is_new_owner;
 
-	if (weir__place_is_claim(&record->place))
-		return true;
 	if (!is_there) {
 		record->waiting.turn = (uint32_t)(lease->at >> WEIR__HEARD_BITS) % WEIR__TURNS;
 		set_end(record, lease->at + keep_ns, 0);

@@ -196,7 +196,11 @@ static enum found spend(struct lease *lease, struct spending *spending)
 		struct weir__lot lot;
 
 		weir__held_find(table, spending->claim->limit, hash, &place);
-		if (weir__place_is_claim(&place) || (place.slot == NULL && spending->claim->cost == 0))
+		if (WEIR__UNLIKELY(weir__place_is_claim(&place))) {
+			weir__table_await_claim(&place);
+			continue;
+		}
+		if (place.slot == NULL && spending->claim->cost == 0)
 			return BEHIND;
 		lot = weir__lot_unpack(weir__slot_own(place.seen));
 		spending->end = place.slot ? weir__held_end(table, place.seen) : 0;

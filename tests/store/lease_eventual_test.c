@@ -859,6 +859,31 @@ static void an_evicted_mirror_decides_nothing(void)
 	}
 }
 
+/* A process was killed while it made a slot for units that wait. */
+static void a_claim_that_was_left_is_removed(void)
+{
+	static struct fixture fixture;
+	struct server *const server = &fixture.servers[0];
+	uint64_t hash;
+	struct weir__place place;
+
+	make(&fixture, true);
+	hash = weir__held_hash(weir__hash(&server->limit->secret, "k", 1),
+			       atomic_load(&server->table->region.header->lease_anchor) * UINT64_C(0xd6e8feb86659fd93) ^
+				       UINT64_C(0x5851f42d4c957f2d));
+	for (int i = 0; i < 2; i++) {
+		(void)ask(server, WEIR__STORE_TAKE, 1);
+		settle(server);
+		weir__held_find(server->table, server->limit, hash, &place);
+		CHECK(place.slot != NULL && !weir__place_is_claim(&place));
+		CHECK(place.slot != NULL &&
+		      weir__atomic16_swap(place.slot, place.seen,
+					  weir__slot_make(weir__slot_fingerprint(place.seen), 1,
+							  weir__slot_full_at(place.seen), WEIR__SLOT_CLAIMED)));
+	}
+	unmake(&fixture);
+}
+
 /* A killed server loses the units that wait. After an upgrade, the next process pushes them. */
 static void a_hand_over_keeps_what_waits(void)
 {
@@ -1221,6 +1246,7 @@ static const struct check_test tests[] = { TEST(a_cold_key_is_exact_and_then_loc
 					   TEST(an_undo_is_made_where_the_charge_waits),
 					   TEST(together_is_all_or_nothing),
 					   TEST(an_evicted_mirror_decides_nothing),
+					   TEST(a_claim_that_was_left_is_removed),
 					   TEST(a_hand_over_keeps_what_waits),
 					   TEST(a_server_that_stops_pushes_all),
 					   TEST(a_busy_key_outlives_a_process_that_pushes_it),

@@ -291,6 +291,9 @@ static inline void weir__table_forgive(const struct weir__key *key, const struct
 /* Prefetches what weir__table_find will need beyond the home line, unless the key is in its home line. */
 void weir__table_prefetch_rest(const struct weir_table *table, const struct weir_table_limit *limit, uint64_t hash);
 
+/* Waits until a claim is settled. Removes it if that takes too long. Then look again. */
+void weir__table_await_claim(const struct weir__place *claim);
+
 /* Gives a key without a slot a slot with this content. Returns false if something changed: start again from
  * weir__table_find. */
 bool weir__table_claim(const struct weir__key *key, struct weir_state content, weir_ns now,

@@ -126,8 +126,8 @@ static bool remove_claim(const struct weir__place *claim)
 	return weir__atomic16_swap(claim->slot, claim->seen, (struct weir_state){ 0, 0 });
 }
 
-/* Waits for the claim's owner, which is most likely at work, but may have been killed. */
-static void await_claim(const struct weir__place *claim)
+/* The owner is most likely at work, but may have been killed. */
+void weir__table_await_claim(const struct weir__place *claim)
 {
 	for (int i = 0; i < PATIENCE; i++) {
 		weir__pause();
@@ -169,7 +169,7 @@ static void find_slot(struct weir__key *key, struct weir__place *ret_place)
 	for (;;) {
 		look(&candidates, key, NULL, ret_place);
 		if (weir__place_is_claim(ret_place))
-			await_claim(ret_place);
+			weir__table_await_claim(ret_place);
 		else if (ret_place->slot || WEIR__LIKELY(is_current(key)))
 			return;
 		else /* the key may have a slot of a later era */
