@@ -101,7 +101,7 @@ static void what_the_table_cannot_hold_is_refused(void)
 	struct weir_table_limit limit;
 
 	CHECK_EQ(make(&limit, table, "a", "5/s sliding_log"), WEIR_ERR_NO_ARENA);
-	CHECK_EQ(make(&limit, table, "a", "268435456/s fixed_window"), WEIR_ERR_MAXIMUM);
+	CHECK_EQ(make(&limit, table, "a", "268435456/s fixed_window align first"), WEIR_ERR_MAXIMUM);
 	weir_table_free(table);
 }
 
