@@ -507,7 +507,7 @@ def table_refuses():
     refused(weir.ERR_SYNTAX, table.add_limit, "x", "10 per s")
     refused(weir.ERR_NO_ARENA, table.add_limit, "x", "10/s sliding_log")
     assert "at 1: a name must not contain control characters" in refused(weir.ERR_LIMIT, table.add_limit, "a\nb", "10/s")
-    refused(weir.ERR_MAXIMUM, table.add_limit, "x", "268435456/s fixed_window")
+    refused(weir.ERR_MAXIMUM, table.add_limit, "x", "268435456/s fixed_window align first")
     refused(weir.ERR_LIMIT, table.add_limit, "", "10/s")
     raises(ValueError, table.add_limit, "a\0b", "10/s")
     refused(weir.ERR_ROOM, weir.Table)

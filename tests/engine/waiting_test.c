@@ -303,7 +303,8 @@ static void what_never_fits_is_told_at_once(void)
 	struct weir_verdict verdict;
 
 	for (size_t i = 0; i < KINDS; i++) {
-		CHECK_EQ(begin(fixture, 1, "key", of_each_kind[i], 1000, S(1000), MADE_AT, &verdict), WEIR__WAIT_OVER);
+		CHECK_EQ(begin(fixture, 1, "key", of_each_kind[i], UINT64_MAX, S(1000), MADE_AT, &verdict),
+			 WEIR__WAIT_OVER);
 		CHECK(!verdict.allowed && verdict.never);
 	}
 	unmake(fixture);

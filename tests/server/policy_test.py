@@ -676,11 +676,11 @@ def check_config_checks_both():
             assert done.stderr == f"{path}:1:1: no limits found; for a policy without limits, write limits: []\n", done
         # check-config rejects everything that serve would reject.
         beyond = "".join(f"  - {{name: l{i}, limit: {limit}}}\n" for i, limit in
-                         enumerate(("1/10000day", "18446744073709551615/s", "4294967295/s fixed_window")))
+                         enumerate(("1/10000day", "18446744073709551615/s", "4294967295/s fixed_window align first")))
         done = check("limits:\n" + beyond)
         assert done.returncode == 1 and [line.split(" in a table")[0] for line in done.stderr.splitlines()] == [
             f"{path}:2:23: limit '1/10000day' of 'l0':", f"{path}:3:23: limit '18446744073709551615/s' of 'l1':",
-            f"{path}:4:23: limit '4294967295/s fixed_window' of 'l2':"], done
+            f"{path}:4:23: limit '4294967295/s fixed_window align first' of 'l2':"], done
         assert refused_start("--policy", path) == done.stderr
         done = check("keyz: 5m\nkeys: none\n" + one_limit("1/fortnight") + "idle: 1\nidle: 2\n")
         assert done.returncode == 1 and len(done.stderr.splitlines()) == 4, done
