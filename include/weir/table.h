@@ -65,7 +65,7 @@ struct weir_table_limit;
  *   WEIR_TABLE_DURATION_MAX.
  * - Fixed windows: the count is at most WEIR_TABLE_WINDOW_MAX if the period is in whole milliseconds. With align first,
  *   or another period, it is at most WEIR_TABLE_COUNT_MAX. The window is over after at most WEIR_TABLE_DURATION_MAX.
- *   With count all, a window stops counting at WEIR_TABLE_COUNT_MAX, or at WEIR_TABLE_WINDOW_MAX if its count is higher.
+ *   With count all, a window stops counting at that maximum.
  * - Sliding counters: count is at most WEIR_TABLE_SLIDING_MAX, and twice the period at most WEIR_TABLE_DURATION_MAX.
  * - Sliding logs, and sliding counters with segments, count all or a higher count, are kept in the arena (see
  *   arena_bytes): count is at most WEIR_TABLE_ARENA_MAX, segments at most WEIR_TABLE_SEGMENTS_MAX, and the duration at

@@ -40,13 +40,11 @@ static struct weir_state unpack_counter(const struct weir_plan *plan, uint32_t c
 static struct weir_state unpack_window(const struct weir__slot_format *format, struct weir_state slot)
 {
 	const weir_ns end = weir__slot_resets_at(format, slot);
-	const uint64_t counted = weir__slot_own(slot) & count_mask;
+	const uint64_t own = weir__slot_own(slot) & count_mask, spare = weir__slot_full_at(slot) + format->epoch - end;
 
 	return (struct weir_state){
 		.lo = end > format->plan.period ? end - format->plan.period : 0,
-		.hi = format->is_wide ?
-			      counted << WEIR__SLOT_WIDE_BITS | (weir__slot_full_at(slot) + format->epoch - end) :
-			      counted,
+		.hi = format->is_wide ? own << WEIR__SLOT_WIDE_BITS | spare : own | spare << WEIR__SLOT_LEVEL_SHIFT,
 	};
 }
 
@@ -79,21 +77,25 @@ static uint64_t with_level(const struct weir__slot_format *format, uint64_t coun
 	return counted | level << WEIR__SLOT_LEVEL_SHIFT;
 }
 
-/* The end of a wide window is rounded up. It is a whole millisecond, unless another store's clock made it. With count all,
- * counting stops at the most that fits. */
+/* If nanoseconds of the end are used, it is rounded up. It is a whole millisecond, unless another store's clock made
+ * it. With count all, counting stops at the most that fits. */
 static weir_ns pack_window(const struct weir__slot_format *format, const struct weir_state *state, uint64_t *ret_own)
 {
 	const weir_ns end = state->lo + format->plan.period;
-	uint64_t counted = weir__min(state->hi, WEIR_TABLE_COUNT_MAX);
+	const uint64_t counted = weir__min(state->hi, format->is_by_ms ? WEIR_TABLE_WINDOW_MAX : WEIR_TABLE_COUNT_MAX);
+	uint64_t own = counted, spare = 0;
 
-	if (!format->is_wide) {
-		*ret_own = with_level(format, counted, counted);
-		return end;
+	if (format->is_wide) {
+		own = counted >> WEIR__SLOT_WIDE_BITS;
+		spare = counted & ((UINT64_C(1) << WEIR__SLOT_WIDE_BITS) - 1);
+	} else if (format->is_by_ms) {
+		own = counted & count_mask;
+		spare = counted >> WEIR__SLOT_LEVEL_SHIFT;
 	}
-	counted = weir__min(state->hi, WEIR_TABLE_WINDOW_MAX);
-	*ret_own = with_level(format, counted >> WEIR__SLOT_WIDE_BITS, counted);
-	return (weir_ns)weir__div_up(end, WEIR__SLOT_WIDE_NS) * WEIR__SLOT_WIDE_NS +
-	       (counted & ((UINT64_C(1) << WEIR__SLOT_WIDE_BITS) - 1));
+	*ret_own = with_level(format, own, counted);
+	if (!weir__slot_uses_end(format, (uint32_t)*ret_own))
+		return end;
+	return (weir_ns)weir__div_up(end, WEIR__SLOT_WIDE_NS) * WEIR__SLOT_WIDE_NS + spare;
 }
 
 /* Returns the state's full_at in Unix time, and its own bits in *ret_own. */
@@ -218,7 +220,7 @@ static weir__u128 longest(const struct weir_plan *plan)
 }
 
 /* Whether all windows end on a whole millisecond. */
-static bool can_be_wide(const struct weir_plan *plan)
+static bool is_by_ms(const struct weir_plan *plan)
 {
 	return !(plan->flags & WEIR_PLAN_FIRST) && plan->period % WEIR__SLOT_WIDE_NS == 0;
 }
@@ -261,7 +263,7 @@ int weir__slot_format_init(struct weir__slot_format *format, const struct weir_p
 		return refuse(ret_message, "a burst with refill interval", WEIR_TABLE_COUNT_MAX);
 	if (plan->kind == WEIR_KIND_WINDOW && plan->most > WEIR_TABLE_WINDOW_MAX)
 		return refuse(ret_message, "a count", WEIR_TABLE_WINDOW_MAX);
-	if (plan->kind == WEIR_KIND_WINDOW && plan->most > WEIR_TABLE_COUNT_MAX && !can_be_wide(plan))
+	if (plan->kind == WEIR_KIND_WINDOW && plan->most > WEIR_TABLE_COUNT_MAX && !is_by_ms(plan))
 		return refuse_window(ret_message);
 	if (longest(plan) > WEIR_TABLE_DURATION_MAX)
 		return refuse_duration(ret_message, WEIR_TABLE_DURATION_MAX);
@@ -272,7 +274,8 @@ int weir__slot_format_init(struct weir__slot_format *format, const struct weir_p
 	} else {
 		format->tag = WEIR__SLOT_COUNTED;
 		format->levels = ((uint64_t)WEIR__SLOT_LEVEL_MOST << 60) / plan->most;
-		format->is_wide = plan->kind == WEIR_KIND_WINDOW && plan->most > WEIR_TABLE_COUNT_MAX;
+		format->is_by_ms = plan->kind == WEIR_KIND_WINDOW && is_by_ms(plan);
+		format->is_wide = format->is_by_ms && plan->most > WEIR_TABLE_COUNT_MAX;
 	}
 	return WEIR_OK;
 }

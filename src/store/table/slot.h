@@ -10,7 +10,7 @@
  *
  *     bucket     full at full_at - own/count ns: own counts back from the rounded-up nanosecond, in 1/count ns
  *     interval   full at full_at; own tokens are missing
- *     window     ends at full_at; own is the count. WIDE windows end on a whole millisecond: see WEIR__SLOT_WIDE_BITS
+ *     window     ends at full_at; own is the count. A count that does not fit: see WEIR__SLOT_WIDE_BITS
  *     counter    own is the count of the previous window (upper 14 bits) and of the current one; full_at is the end of
  *                the window after the current one, or of the current one if only the previous window has a count
  *
@@ -43,8 +43,11 @@ enum {
 	WEIR__SLOT_WINDOW_BITS = 14, /* for each of a counter's two windows */
 };
 
-/* The slot of a WIDE window has no room for its count. The upper bits of the count are in own. The lower WIDE_BITS bits are
- * nanoseconds that are added to full_at, less than a millisecond, so the slot is free that much later. */
+/* Windows by the clock, of whole milliseconds, end on a whole millisecond. So a count that does not fit own has
+ * WIDE_BITS of its bits in nanoseconds that are added to full_at, less than a millisecond, and the slot is free that
+ * much later. If the limit is WIDE, above COUNT_MAX, these are the lower bits, and the upper ones are in own. If it is
+ * not, the count can have been made by a higher limit before a change. Then all is used, and the level says so: these
+ * are the upper bits, and the lower ones are in own. */
 #define WEIR__SLOT_WIDE_BITS 18
 #define WEIR__SLOT_WIDE_NS UINT64_C(1000000)
 
@@ -63,7 +66,7 @@ struct weir__slot_format {
 	uint64_t unit_ns;   /* buckets: ns per unit, rounded up */
 	uint64_t unit_rest; /* buckets: what rounding up has added, in 1/count ns */
 	uint32_t tag;
-	bool is_wide; /* windows: see WEIR__SLOT_WIDE_BITS */
+	bool is_by_ms, is_wide; /* windows: see WEIR__SLOT_WIDE_BITS */
 };
 
 static inline uint32_t weir__slot_fingerprint(struct weir_state slot)
@@ -211,12 +214,23 @@ static inline struct weir_state weir__slot_charge_bucket(const struct weir__slot
 	return weir__slot_make(weir__slot_fingerprint(slot), (uint32_t)own, full_at, format->tag);
 }
 
-/* The instant from which on the key has used nothing, without the nanoseconds of a wide window. */
+/* Whether the nanoseconds of the end of a slot with these own bits have bits of a window's count. */
+static inline bool weir__slot_uses_end(const struct weir__slot_format *format, uint32_t own)
+{
+	return format->is_wide || (format->is_by_ms && own >> WEIR__SLOT_LEVEL_SHIFT == WEIR__SLOT_LEVEL_MOST);
+}
+
+/* The instant from which on the key has used nothing, without a window's bits. An earlier version wrote ends of
+ * other clocks as they were. Most of those have nanoseconds that are too many for such bits. */
 static inline weir_ns weir__slot_resets_at(const struct weir__slot_format *format, struct weir_state slot)
 {
 	const weir_ns full_at = weir__slot_full_at(slot) + format->epoch;
+	weir_ns spare;
 
-	return WEIR__UNLIKELY(format->is_wide) ? full_at - full_at % WEIR__SLOT_WIDE_NS : full_at;
+	if (WEIR__LIKELY(!weir__slot_uses_end(format, weir__slot_own(slot))))
+		return full_at;
+	spare = full_at % WEIR__SLOT_WIDE_NS;
+	return format->is_wide || spare >> WEIR__SLOT_WIDE_BITS == 0 ? full_at - spare : full_at;
 }
 
 /* Returns the state that core continues from. A free slot unpacks to a full bucket or a reset window. */

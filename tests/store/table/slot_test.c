@@ -51,8 +51,8 @@ static struct weir__slot_format any_format(weir_ns epoch)
 					 is_wide                                 ? WEIR_TABLE_WINDOW_MAX :
 					 limit.algorithm == WEIR_FIXED_WINDOW    ? WEIR_TABLE_COUNT_MAX :
 										   WEIR_TABLE_RATE_MAX);
-		limit.period = is_wide ? any_number(WEIR_TABLE_DURATION_MAX / 1000000) * 1000000 :
-					 any_number(WEIR_TABLE_DURATION_MAX);
+		limit.period = is_wide || below(2) ? any_number(WEIR_TABLE_DURATION_MAX / 1000000) * 1000000 :
+						     any_number(WEIR_TABLE_DURATION_MAX);
 		limit.burst = any_number(below(2) ? 100 : WEIR_TABLE_COUNT_MAX);
 		limit.refill_interval = limit.algorithm == WEIR_TOKEN_BUCKET && below(2);
 		limit.shape = limit.algorithm == WEIR_LEAKY_BUCKET && below(2);
@@ -87,7 +87,7 @@ static weir_ns next_time(const struct weir__slot_format *format, weir_ns now)
 
 static uint64_t count_max(const struct weir__slot_format *format)
 {
-	return format->is_wide ? WEIR_TABLE_WINDOW_MAX : WEIR_TABLE_COUNT_MAX;
+	return format->is_by_ms ? WEIR_TABLE_WINDOW_MAX : WEIR_TABLE_COUNT_MAX;
 }
 
 static struct weir_state stored(const struct weir__slot_format *format, struct weir_state state)
@@ -170,9 +170,14 @@ static struct weir_state any_slot(const struct weir__slot_format *format)
 	default:
 		full_at = plan->period + any_number((UINT64_C(1) << 59) - plan->period);
 		own = plan->flags & WEIR_PLAN_COUNT_ALL ? any_number(count_max(format)) : own;
+		if (format->is_by_ms)
+			full_at += 1000000 - (full_at + format->epoch) % 1000000;
 		if (format->is_wide) {
-			full_at += 1000000 - (full_at + format->epoch) % 1000000 + own % (1 << 18);
+			full_at += own % (1 << 18);
 			own >>= 18;
+		} else if (own >= plan->most) {
+			full_at += own >> 28;
+			own = (own & 0xfffffff) | UINT64_C(15) << 28;
 		}
 	}
 	return weir__slot_make((uint32_t)(any() | 1), (uint32_t)own, full_at, format->tag);
@@ -189,7 +194,7 @@ static void a_slot_unpacked_packs_to_itself(void)
 
 			state = weir__slot_unpack(&format, slot);
 			again = weir__slot_pack(&format, weir__slot_fingerprint(slot), &state);
-			CHECK_EQ(again.lo & ~level, slot.lo);
+			CHECK_EQ(again.lo & ~level, slot.lo & ~level);
 			CHECK_EQ(again.hi, slot.hi);
 			state = weir__slot_unpack(&format, again); /* with its level, too */
 			slot = weir__slot_pack(&format, weir__slot_fingerprint(slot), &state);
@@ -283,7 +288,7 @@ static void fresh_at_is_the_first_instant_at_which_nothing_is_owed(void)
 			if (is_counter)
 				CHECK(!counter_remembers(&format.plan, &state, full_at) &&
 				      counter_remembers(&format.plan, &state, full_at - 1));
-			else if (format.is_wide)
+			else if (weir__slot_uses_end(&format, weir__slot_own(slot)))
 				CHECK(uses(&format.plan, state, full_at - 1000000));
 			else
 				CHECK(uses(&format.plan, state, full_at - 1));

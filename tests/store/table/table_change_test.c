@@ -119,6 +119,36 @@ static void a_window_becomes_wide(void)
 	weir_table_free(table);
 }
 
+/* A count that the limit as it is now could not have made. */
+static void a_lowered_window_keeps_what_it_counted(void)
+{
+	static const char *const lowered[] = { "5/hour fixed_window", "268435455/hour fixed_window",
+					       "268435456/hour fixed_window" };
+	const uint64_t most = WEIR_TABLE_WINDOW_MAX;
+	const weir_ns turned = (MADE_AT / S(3600) + 1) * S(3600);
+
+	for (size_t i = 0; i < sizeof(lowered) / sizeof(lowered[0]); i++) {
+		struct weir_table *const table = table_for(1000, MADE_AT);
+		const struct weir_table_limit *const limit = limit_in(table, "70368744177663/hour fixed_window");
+
+		CHECK(takes(table, limit, "key", MADE_AT, most - 7));
+		CHECK(takes(table, limit, "untouched", MADE_AT, most - 7));
+		change_to(table, limit, lowered[i], MADE_AT + 1);
+		CHECK(!takes(table, limit, "key", MADE_AT + 1, 1));
+		CHECK_EQ(weir_table_peek(table, limit, "key", 3, MADE_AT + 1, 1).retry_after, turned - MADE_AT - 1);
+		CHECK_EQ(weir_table_inspect(table, limit, "key", 3, MADE_AT + 1).full_at, turned);
+		weir_table_refund(table, limit, "key", 3, MADE_AT + 2, 2);
+		CHECK(!takes(table, limit, "key", turned - 1, 1));
+		change_to(table, limit, "70368744177663/hour fixed_window", MADE_AT + 3);
+		CHECK_EQ(left(table, limit, "key", MADE_AT + 3), 9);
+		CHECK_EQ(left(table, limit, "untouched", MADE_AT + 3), 7);
+		change_to(table, limit, lowered[i], MADE_AT + 4);
+		CHECK(!takes(table, limit, "key", turned - 1, 1));
+		CHECK(takes(table, limit, "key", turned, 5));
+		weir_table_free(table);
+	}
+}
+
 static void a_window_keeps_what_it_counted(void)
 {
 	static const char *const texts[][3] = {
@@ -658,10 +688,10 @@ static void joint_decisions_go_by_the_new_limit(void)
 }
 
 TESTS(TEST(a_bucket_keeps_what_was_used_cut_to_the_burst), TEST(a_raised_limit_reaches_everybody),
-      TEST(a_window_becomes_wide), TEST(a_window_keeps_what_it_counted), TEST(what_cannot_change_is_refused),
-      TEST(the_same_limit_changes_nothing), TEST(keys_that_are_not_touched_through_many),
-      TEST(keys_that_are_touched_keep_up), TEST(denied_keys_keep_up), TEST(to_and_fro_cuts_once),
-      TEST(a_busy_limit_leaves_others_their_plans), TEST(plans_that_are_lost_are_counted),
+      TEST(a_window_becomes_wide), TEST(a_lowered_window_keeps_what_it_counted), TEST(a_window_keeps_what_it_counted),
+      TEST(what_cannot_change_is_refused), TEST(the_same_limit_changes_nothing),
+      TEST(keys_that_are_not_touched_through_many), TEST(keys_that_are_touched_keep_up), TEST(denied_keys_keep_up),
+      TEST(to_and_fro_cuts_once), TEST(a_busy_limit_leaves_others_their_plans), TEST(plans_that_are_lost_are_counted),
       TEST(a_counter_outgrows_its_slots), TEST(a_slower_rate_keeps_slots), TEST(held_slots_give_way_first),
       TEST(a_key_has_one_slot), TEST(inspect_tells_of_the_new_limit), TEST(all_decide_by_the_new_limit),
       TEST(who_comes_late_knows_all), TEST(the_dead_block_nobody), TEST(scribbled_plans_lead_nobody_astray),

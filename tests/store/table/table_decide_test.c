@@ -295,7 +295,7 @@ static bool check_decision(struct weir_table *table, struct subject *subjects, s
 	for (size_t i = 0; i < n; i++) {
 		CHECK_VERDICT("of a claim", &verdicts[i], &of_claims[i]->verdict);
 		if (of_claims[i]->limit->first.plan.kind == WEIR_KIND_WINDOW)
-			of_claims[i]->state.hi = weir__min(of_claims[i]->state.hi, of_claims[i]->limit->first.is_wide ?
+			of_claims[i]->state.hi = weir__min(of_claims[i]->state.hi, of_claims[i]->limit->first.is_by_ms ?
 											   WEIR_TABLE_WINDOW_MAX :
 											   WEIR_TABLE_COUNT_MAX);
 	}

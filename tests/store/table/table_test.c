@@ -116,8 +116,9 @@ static const struct weir_plan *plan_in(const struct subject *subject)
 static void cut_count(struct subject *subject)
 {
 	if (plan_in(subject)->flags & WEIR_PLAN_COUNT_ALL)
-		subject->state.hi = weir__min(subject->state.hi, subject->limit->first.is_wide ? WEIR_TABLE_WINDOW_MAX :
-												 WEIR_TABLE_COUNT_MAX);
+		subject->state.hi = weir__min(subject->state.hi, subject->limit->first.is_by_ms ?
+									 WEIR_TABLE_WINDOW_MAX :
+									 WEIR_TABLE_COUNT_MAX);
 }
 
 typedef struct weir_verdict operation(struct weir_table *table, const struct weir_table_limit *limit, const void *key,
