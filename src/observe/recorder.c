@@ -460,13 +460,16 @@ static void set_state(struct recording *recording, const struct weir__store_requ
 		*seen = recording->hashes[i];
 }
 
-/* A replay cannot know whether the decision was made by the limit before a change or by the one after it. So the next
- * decision on its keys has their histories. */
-static void forget_histories(struct recording *recording, uint32_t n)
+/* A replay does not make the decision again, or cannot know whether it was made by the limit before a change or by
+ * the one after it. So the next decision on its keys has their histories. */
+static void forget_histories(struct recording *recording, const struct weir__store_request *request)
 {
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < request->n; i++) {
+		const struct weir_claim *const claim = &request->claims[i];
+
 		if (recording->is_sampled[i])
-			recording->seen[recording->hashes[i] % SEEN] = 0;
+			recording->seen[weir__hash(&claim->limit->secret, claim->key, claim->key_length) % SEEN] = 0;
+	}
 }
 
 static enum weir__recording_source source_of(const struct weir__store_request *request, bool is_in_table)
@@ -520,6 +523,7 @@ static bool set_claims(struct weir__recorder *recorder, const struct weir__store
 {
 	struct recording *const recording = recorder->recording;
 	struct weir__recording_decision *const decision = &recording->frame.decision;
+	bool is_replayed = decision->source == WEIR__RECORDING_BY_TABLE;
 
 	decision->n = 0;
 	for (uint32_t i = 0; i < request->n; i++)
@@ -544,9 +548,10 @@ static bool set_claims(struct weir__recorder *recorder, const struct weir__store
 			set_state(recording, request, i, to);
 		else
 			to->state = recording->is_sampled[i] ? WEIR__RECORDING_UNKNOWN : WEIR__RECORDING_UNSAMPLED;
+		is_replayed = is_replayed && to->state != WEIR__RECORDING_UNKNOWN;
 	}
-	if (decision->is_changing)
-		forget_histories(recording, request->n);
+	if (decision->is_changing || !is_replayed)
+		forget_histories(recording, request);
 	return true;
 }
 

@@ -180,8 +180,8 @@ static void know_limit(struct weir__recording_replay *replay, const struct weir_
 
 /* --- states ------------------------------------------------------------------------------------------------------ */
 
-/* The lowest bit of a mark: whether the replay's state of the key is the server's. Not after a decision during which a limit
- * changed, until the recording has the state. */
+/* The lowest bit of a mark: whether the replay's state of the key is the server's. Not after a decision that was not
+ * made again, or during which a limit changed, until the recording has the state. */
 enum { IS_FOLLOWED = 1 };
 
 /* The mark of the key, or 0 in its place if it was not seen before. A set that is nearly full sees nothing new: NULL. */
@@ -359,8 +359,9 @@ static void follow_no_more(struct weir__recording_replay *replay, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const struct weir_claim *const claim = &replay->claims[i];
-		uint64_t *const mark = mark_of(replay,
-					       weir__hash(&claim->limit->secret, claim->key, claim->key_length));
+		uint64_t *const mark = claim->limit ? mark_of(replay, weir__hash(&claim->limit->secret, claim->key,
+										 claim->key_length)) :
+						      NULL;
 
 		if (mark)
 			*mark &= ~(uint64_t)IS_FOLLOWED;
@@ -392,12 +393,15 @@ static void replay_decision(struct weir__recording_replay *replay, const struct 
 	counts->decisions += n;
 	if (decision->source != WEIR__RECORDING_BY_TABLE) {
 		*not_compared[decision->source] += n;
-	} else if (!can_be_together(decision) || !find_limits(replay, decision)) {
+	} else if (!find_limits(replay, decision) || !can_be_together(decision)) {
 		counts->unusable += n;
+		follow_no_more(replay, decision->n);
 	} else if (!take_states(replay, decision)) {
 		counts->unknown += n;
+		follow_no_more(replay, decision->n);
 	} else if (decision->is_partial) {
 		counts->partial += n;
+		follow_no_more(replay, decision->n);
 	} else {
 		const bool is_same = decide(replay, decision);
 

@@ -357,6 +357,27 @@ def bounds_end_a_recording():
         assert not told["is_full"] and check(recording.path)["is_complete"]
 
 
+def a_decision_on_an_unknown_key_is_not_followed():
+    """A key with more events than a recording has room for. What was charged together with it is written again."""
+    text = """limits:
+  - {name: large, key: [user], limit: 100000/hour sliding_log}
+  - {name: small, key: [user], limit: 1000/hour sliding_log}
+"""
+    with server_with(text, "--arena", "16MiB") as (server, folder, _):
+        with Client(server) as client:
+            for _ in range(4200):  # each at another instant
+                client.ask("WEIR.TAKE", "u", "@large")
+            recording = Recording(server, folder)
+            for cost in 1, 2, 3, 4:
+                client.ask("WEIR.TAKE", "u", "@small", cost)
+                client.ask("WEIR.ALL", "u", "@large", 1, "u", "@small", cost)
+                client.ask("WEIR.TAKE", "u", "@small", cost)
+        recording.end()
+        found = check(recording.path)
+        assert found["differences"] == 0 and found["unknown"] == 4 and found["compared"] == 8, found
+        assert found["elsewhere"] == 0, found
+
+
 def limits_of_one_decision_have_ids_of_their_own():
     """Of 16 limits, two have the same place among the ids in one decision of 34."""
     with server_with(policy()) as (server, folder, _):
@@ -411,7 +432,7 @@ def wrong_usage_is_explained():
 TESTS = (a_recording_replays_identically, another_policy_decides_a_recording, keys_are_kept_if_asked_for_and_queries_never,
          addresses_of_a_network_stay_together, a_replay_says_what_a_recording_lacks,
          a_sample_has_all_decisions_of_its_keys, evictions_are_marked, a_gap_is_marked_and_the_replay_goes_on,
-         decisions_of_redis_and_of_the_fallback_are_marked, bounds_end_a_recording, limits_of_one_decision_have_ids_of_their_own,
-         one_recording_at_a_time, wrong_usage_is_explained)
+         decisions_of_redis_and_of_the_fallback_are_marked, bounds_end_a_recording, a_decision_on_an_unknown_key_is_not_followed,
+         limits_of_one_decision_have_ids_of_their_own, one_recording_at_a_time, wrong_usage_is_explained)
 
 sys.exit(run([(test.__name__.replace("_", " "), test) for test in TESTS]))
