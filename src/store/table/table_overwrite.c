@@ -331,6 +331,15 @@ static struct weir_state joined(const struct weir_plan *plan, const struct weir_
 		       (struct weir_state){ .lo = larger(a.lo, b.lo), .hi = larger(a.hi, b.hi) };
 }
 
+/* A slot of which nothing is used. The nanoseconds of a wide window are a count. */
+static struct weir_state unused_slot(const struct weir__key *key, weir_ns now)
+{
+	const struct weir__slot_format *const format = &key->view.format;
+	const weir_ns until = format->is_wide ? now - now % WEIR__SLOT_WIDE_NS : now;
+
+	return weir__slot_make(key->fingerprint, 0, until - weir__min(until, format->epoch), format->tag);
+}
+
 /* The slot with what the other store said, and what this server knows besides. */
 static struct weir_state slot_with(const struct weir__key *key, const struct weir__place *place,
 				   const struct weir_state *state, const struct weir_verdict *said, uint64_t more,
@@ -349,7 +358,7 @@ static struct weir_state slot_with(const struct weir__key *key, const struct wei
 		next = joined(plan, state, &next, now);
 	next = weir__key_pack(key, &next);
 	if (weir__slot_equal(next, (struct weir_state){ 0, 0 }))
-		next = weir__slot_make(key->fingerprint, 0, now - key->view.format.epoch, key->view.format.tag);
+		next = unused_slot(key, now);
 	return next;
 }
 

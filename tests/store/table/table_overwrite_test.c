@@ -18,6 +18,7 @@ static const struct {
 	{ "10/s leaky burst 4", true, 0 },
 	{ "5/s refill interval burst 12", true, 0 },
 	{ "5/s fixed_window", true, 0 },
+	{ "5000000000/s fixed_window", true, 0 },
 	{ "5/s fixed_window align first", true, 0 },
 	{ "20/s sliding_counter", false, S(2) },
 	{ "20000/s sliding_counter", false, S(2) },
@@ -189,6 +190,23 @@ static void all_limits_can_be_overwritten_with_more(void)
 			CHECK_EQ(look_here(&pair, pair.now).remaining, most - 2);
 			unmake(&pair);
 		}
+}
+
+/* The slot of a window of which nothing is used says so to a thread whose clock is behind, too. */
+static void an_unused_window_is_unused_a_little_earlier(void)
+{
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		struct pair pair = make(limits[i].text);
+		const struct weir_verdict said = look_there(&pair, pair.now);
+
+		pair.now += 1 + MS(1) / 2 - pair.now % MS(1);
+		weir__table_overwrite_with(pair.here, pair.of_here, weir__hash(&pair.of_here->secret, "k", 1), pair.now,
+					   &said, false, nothing_more, NULL);
+		CHECK_EQ(look_here(&pair, pair.now).remaining, said.limit);
+		if (pair.of_here->first.plan.kind == WEIR_KIND_WINDOW)
+			CHECK_EQ(look_here(&pair, pair.now - MS(2)).remaining, said.limit);
+		unmake(&pair);
+	}
 }
 
 /* Of a key that has used more than its limit, the table records when that has refilled, also if it only raises usage. */
@@ -389,6 +407,7 @@ static void threads_overwrite_what_others_charge(void)
 }
 
 TESTS(TEST(what_is_said_is_what_is_known), TEST(charges_follow_what_was_said), TEST(usage_is_only_raised_if_asked),
-      TEST(all_limits_can_be_overwritten_with_more), TEST(usage_beyond_the_limit_is_raised),
-      TEST(usage_of_both_is_joined), TEST(a_full_key_takes_no_slot), TEST(another_limit_keeps_its_units),
-      TEST(a_changed_limit_keeps_what_was_said), TEST(threads_overwrite_what_others_charge))
+      TEST(all_limits_can_be_overwritten_with_more), TEST(an_unused_window_is_unused_a_little_earlier),
+      TEST(usage_beyond_the_limit_is_raised), TEST(usage_of_both_is_joined), TEST(a_full_key_takes_no_slot),
+      TEST(another_limit_keeps_its_units), TEST(a_changed_limit_keeps_what_was_said),
+      TEST(threads_overwrite_what_others_charge))
