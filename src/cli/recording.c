@@ -122,7 +122,7 @@ static int measure(const char *path, struct weir__recording_size *size, struct w
 int weir__recording_check(const char *command, const char *path, bool is_json)
 {
 	const struct weir__recording_counts *counts;
-	struct weir__recording_size size = { 0, 0, 0, 0 };
+	static struct weir__recording_size size;
 	const struct weir__recording_frame *frame;
 	struct weir__recording_reader *reader;
 	struct weir__recording_replay *replay;

@@ -14,7 +14,7 @@
 enum {
 	KEYS_LEAST = 1024,
 	KEYS_MOST = 1 << 26,
-	LIMITS_LEAST = 64,
+	LIMITS_LEAST = 256, /* a table keeps old plans for each, and looks through them after a change */
 	LIMITS_MOST = 1 << 20,
 	ARENA_LEAST = 1 << 16,
 	BYTES_PER_KEY = 512, /* of arena: root, an index and leaves */
@@ -43,12 +43,25 @@ struct weir__recording_replay {
 
 /* --- its size ---------------------------------------------------------------------------------------------------- */
 
+/* A limit has a frame for each of its changes. */
+static void measure_limit(struct weir__recording_size *size, const struct weir__recording_limit *limit)
+{
+	static const struct weir__hash_secret secret = { 0, 0 };
+	uint64_t name;
+
+	if (limit->is_inline)
+		return;
+	name = weir__hash(&secret, limit->name.at, limit->name.n) | 1;
+	size->limits += size->names[limit->id] != name;
+	size->names[limit->id] = name;
+}
+
 void weir__recording_measure(struct weir__recording_size *size, const struct weir__recording_frame *frame)
 {
 	if (frame->type == WEIR__RECORDING_BEGIN) {
 		size->begins = frame->begin.at;
 	} else if (frame->type == WEIR__RECORDING_LIMIT) {
-		size->limits++;
+		measure_limit(size, &frame->limit);
 	} else if (frame->type == WEIR__RECORDING_DECISION) {
 		size->claims += frame->decision.n;
 		for (uint32_t i = 0; i < frame->decision.n; i++)

@@ -37,7 +37,9 @@ struct weir__recording_replay;
 /* What a replay needs, from a first pass over the frames. */
 struct weir__recording_size {
 	weir_ns begins;
-	uint64_t claims, events, limits;
+	uint64_t claims, events;
+	uint64_t limits;                            /* with names */
+	uint64_t names[WEIR__RECORDING_LIMITS_MAX]; /* hashes of the last name of each id, to count a limit once */
 };
 
 void weir__recording_measure(struct weir__recording_size *size, const struct weir__recording_frame *frame);

@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct weir__recording_frame frame, again;
 	static struct weir__event events[8192];
 	static unsigned char bytes[65536], twice[65536];
-	struct weir__recording_size measured = { 0, 0, 0, 0 };
+	struct weir__recording_size measured = { .limits = 0 };
 	struct weir__recording_replay *replay;
 	size_t ends[FRAMES_MOST], n = 0, at = 0, used;
 	const char *fault;

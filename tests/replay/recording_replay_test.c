@@ -12,7 +12,7 @@ static const weir_ns start = UINT64_C(1700000000000000000);
 
 static struct weir__recording_replay *replay_of(void)
 {
-	const struct weir__recording_size size = { start, 1000, 1000, 10 };
+	const struct weir__recording_size size = { .begins = start, .claims = 1000, .events = 1000, .limits = 10 };
 	struct weir__recording_replay *replay;
 	struct weir_message why;
 
@@ -252,6 +252,26 @@ static void a_decision_during_a_change_is_not_followed(void)
 	weir_table_free(table.table);
 }
 
-TESTS(TEST(a_decision_during_a_change_is_not_followed), TEST(the_same_decisions_are_the_same),
-      TEST(another_verdict_is_a_difference), TEST(a_change_of_the_limit_is_made_at_its_instant),
-      TEST(an_evicted_key_is_marked), TEST(what_cannot_be_compared_is_counted_by_its_reason))
+/* A limit that changes all the time needs no more room than another, or each change would look through all before
+ * it. */
+static void a_limit_is_measured_once(void)
+{
+	static const char *const names[] = { "a", "a", "b", "a", "b", "" };
+	static struct weir__recording_size size;
+
+	for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const struct weir__recording_frame frame = { .type = WEIR__RECORDING_LIMIT,
+							     .limit = { .id = names[i][0] == 'b',
+									.number = i,
+									.is_inline = names[i][0] == '\0',
+									.name = text_of(names[i]) } };
+
+		weir__recording_measure(&size, &frame);
+	}
+	CHECK_EQ(size.limits, 2);
+}
+
+TESTS(TEST(a_limit_is_measured_once), TEST(a_decision_during_a_change_is_not_followed),
+      TEST(the_same_decisions_are_the_same), TEST(another_verdict_is_a_difference),
+      TEST(a_change_of_the_limit_is_made_at_its_instant), TEST(an_evicted_key_is_marked),
+      TEST(what_cannot_be_compared_is_counted_by_its_reason))
