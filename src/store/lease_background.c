@@ -433,7 +433,8 @@ static weir_ns end_of_lot(const struct lease *lease, const struct background *ba
 	const weir_ns lent = end_us * 1000 - weir__min(end_us * 1000, background->request.decided_at);
 	weir_ns valid = duration, end, left;
 
-	if (background->is_window) /* the lease ends with the window at the latest */
+	WEIR__HOLDS(duration >= 4000); /* see weir__lease_terms_of */
+	if (background->is_window)     /* the lease ends with the window at the latest */
 		valid = weir__min(valid, verdict->reset_after - verdict->reset_after / 1000);
 	else if (lent < duration) /* so does one of a newer plan, which may be a window */
 		valid = lent - lent / 1000;
