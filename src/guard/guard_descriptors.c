@@ -198,11 +198,12 @@ static int find_limit(const struct weir__guard_descriptors *check, const weir__r
 /* The kinds of claims, in their order. */
 enum kind { TAKES, LOOKS, OTHERS, GIVES_BACK };
 
-static enum kind kind_of(const struct weir_descriptor_claim *claim)
+/* If each descriptor counts by itself, a look stays in its place: it must not see what later descriptors take. */
+static enum kind kind_of(const struct weir__guard_descriptors *check, const struct weir_descriptor_claim *claim)
 {
 	if (claim->is_refund)
 		return GIVES_BACK;
-	return !is_enforced(claim) ? OTHERS : claim->cost == 0 ? LOOKS : TAKES;
+	return !is_enforced(claim) ? OTHERS : claim->cost == 0 && !check->is_each ? LOOKS : TAKES;
 }
 
 /* Appends the claims of a kind. */
@@ -214,7 +215,7 @@ static int add_claims(struct weir__guard_descriptors *check, const weir__room *r
 		const struct weir_table_limit *limit;
 		int error;
 
-		if (kind_of(of) != kind)
+		if (kind_of(check, of) != kind)
 			continue;
 		error = find_limit(check, room, of, &limit, ret_message);
 		if (error != WEIR_OK)

@@ -104,6 +104,11 @@ static void each_counts(void)
 	CHECK(!ask_request(guard, &request, 2).verdict.allowed);
 	CHECK(!ask_request(guard, &request, 1).verdict.allowed);
 	CHECK(ask_request(guard, &request, 0).limits == 1);
+	/* a look does not see what a later descriptor takes */
+	request_of(WORDS("user=eve", "user=eve"), &request);
+	request.descriptors[0].has_hits = true;
+	CHECK(ask_request(guard, &request, 1).verdict.allowed);
+	CHECK_EQ(statuses[0].verdict.remaining, statuses[1].verdict.remaining + 1);
 	end_guard(guard, table);
 }
 
