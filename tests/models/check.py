@@ -139,7 +139,7 @@ FAILS = {
         Run("both", "a return is sent twice", "-DREPEAT_RETURN"),
         Run("both", "what is returned is still spent", "-DKEEP_SPENDING"),
         Run("both", "a lot gets more than was lent", "-DREFUNDS -DREFUND_MORE"),
-        Run("both", "what is returned is refunded", "-DREFUNDS -DREFUND_RETURNED"),
+        Run("both", "refund units that were returned", "-DREFUNDS -DREFUND_RETURNED"),
         Run("both", "the store refunds lent units", "-DREFUNDS -DREFUND_LENT"),
     ],
     "pushes": [

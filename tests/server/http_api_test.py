@@ -572,7 +572,7 @@ def as_envoys_ratelimit():
                            ("{", "line 1, column")):
             ask.bad(400, said, "POST", "/json", body)
         assert ask.raw("GET", "/healthcheck")[::2] == (200, "OK")
-        # a name; what is left; what is given back
+        # the name of a limit, a look (0 hits), and hits that are given back
         named = {**entries("named", "x"), "hitsAddend": 0}
         fresh = ask.good("POST", "/json", {"domain": "shop", "descriptors": [named]})["statuses"][0]
         assert fresh["currentLimit"] == {"requestsPerUnit": 2, "unit": "DAY", "name": 'a "name"'}, fresh
